@@ -1,0 +1,3 @@
+"""Certification of live LLM-serving deployments."""
+
+__version__ = "0.1.0"

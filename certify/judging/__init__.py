@@ -1,0 +1,47 @@
+"""The judge: every verdict is a pure function of evidence, plan and thresholds; the run and `verify` call the same."""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import import_module
+
+from certify.evidence import EvidenceView
+from certify.plan import Plan
+from certify.records import Outcome, Verdict
+from certify.thresholds import Thresholds
+
+# A change that can flip a verdict on old evidence changes this.
+JUDGE_VERSION = "1"
+
+Judge = Callable[[EvidenceView, Plan, Thresholds], Verdict]
+
+_ROOMS = ("preflight", "quality", "speculation", "perf", "longctx")
+
+
+@cache
+def judges() -> Mapping[str, Judge]:
+    """Requirement id -> its judge, collected from the rooms' `JUDGES` tables."""
+    table: dict[str, Judge] = {}
+    for room in _ROOMS:
+        table.update(import_module(f"certify.judging.{room}").JUDGES)
+    return table
+
+
+def judge(requirement: str, view: EvidenceView, plan: Plan, thresholds: Thresholds) -> Verdict:
+    """The verdict on one requirement; NOT_RUN when its gate did not run to its end.
+
+    Raises:
+        KeyError: no such judge: a mistake in the suite itself.
+    """
+    if requirement not in view.finished_gates():
+        return Verdict(
+            requirement,
+            Outcome.NOT_RUN,
+            "the gate did not run to its end",
+            action="run it without -k, --only or an interruption; `--resume DIR` goes on where it stopped",
+        )
+    return judges()[requirement](view, plan, thresholds)
+
+
+def judge_so_far(requirement: str, view: EvidenceView, plan: Plan, thresholds: Thresholds) -> Verdict:
+    """The verdict on the evidence as it stands: what a sequential rule asks between its looks."""
+    return judges()[requirement](view, plan, thresholds)

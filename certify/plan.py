@@ -1,0 +1,105 @@
+"""The plan: what will be asked, in which order, with which seeds and stopping rules; locked before it starts."""
+
+import hashlib
+import hmac
+from dataclasses import dataclass
+
+from certify.codec import canonical, digest, from_json, parse_json, to_json
+from certify.records import Arm, Json, Level, TrialId
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTrial:
+    """One execution that the plan foresees; `seed` regenerates its case."""
+
+    trial_id: TrialId
+    seed: str
+    stream: bool
+    thinking: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedGate:
+    """One requirement in the plan: its level, its trials, the rule that ends it, and what it is expected to cost.
+
+    `parameters` are what its collector needs beside the trials (rungs, repeats, answer caps): a JSON object.
+    """
+
+    requirement: str
+    level: Level
+    rule: str
+    expected_s: int
+    trials: tuple[PlannedTrial, ...]
+    parameters: dict[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """A requirement that this run does not cover, and why."""
+
+    requirement: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that was decided before the first scored request.
+
+    `arm` is `spec-off` for a run that only makes the other arm's evidence. `declared` holds the owner's declared
+    capabilities. `attached` binds evidence of another run (name -> SHA-256 of its chain's last record).
+    """
+
+    schema: int
+    suite_version: str
+    registry_version: str
+    judge_version: str
+    profile: str
+    arm: Arm
+    base_url: str
+    spec_off_url: str
+    model: str
+    engine: str
+    seed: str
+    challenge: str
+    thresholds_set: str
+    thresholds_sha256: str
+    declared: dict[str, Json]
+    context_tokens: int | None
+    gates: tuple[PlannedGate, ...]
+    absent: tuple[Absence, ...]
+    attached: dict[str, str]
+    diagnostic: tuple[str, ...]
+    locked_at_us: int
+
+    @property
+    def sha256(self) -> str:
+        """The digest that is printed before the run and bound in the certificate."""
+        return digest(to_json(self))
+
+    def gate(self, requirement: str) -> PlannedGate | None:
+        """The planned gate of a requirement, or None where the plan does not hold it."""
+        return next((gate for gate in self.gates if gate.requirement == requirement), None)
+
+    def to_bytes(self) -> bytes:
+        """The canonical bytes of `plan.json`."""
+        return canonical(to_json(self))
+
+
+def from_bytes(raw: bytes) -> Plan:
+    """The plan that `plan.json` holds.
+
+    Raises:
+        CodecError: it is not a plan of this schema.
+    """
+    return from_json(Plan, parse_json(raw))
+
+
+def case_seed(seed: str, challenge: str, requirement: str, case: str, repeat: int) -> str:
+    """The seed of one case: HMAC-SHA256(seed ‖ challenge, requirement, case, repeat) as 32 hex digits.
+
+    The arm is left out: both arms ask the same question. So is thinking: on and off are pairs.
+    """
+    key = canonical([seed, challenge])
+    return hmac.new(key, canonical([requirement, case, repeat]), hashlib.sha256).hexdigest()[:32]
