@@ -3,13 +3,16 @@
 import hashlib
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from certify.codec import canonical, digest, from_json, parse_json, to_json
 from certify.records import Arm, Json, Level, TrialId
 from certify.requirements import REQUIREMENTS
 
 SCHEMA = 1
+
+# The repeat of an interrupted trial is a new trial: its number lies this far above the one that it replaces.
+REPLACEMENT = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,12 @@ class Plan:
     def gate(self, requirement: str) -> PlannedGate | None:
         """The planned gate of a requirement, or None where the plan does not hold it."""
         return next((gate for gate in self.gates if gate.requirement == requirement), None)
+
+    def planned_trial(self, trial_id: TrialId) -> PlannedTrial | None:
+        """The planned trial that this execution, or the one that it replaces, carries out; None for any other."""
+        gate = self.gate(trial_id.requirement)
+        planned_id = replace(trial_id, repeat=trial_id.repeat % REPLACEMENT)
+        return next((trial for trial in gate.trials if trial.trial_id == planned_id), None) if gate else None
 
     def to_bytes(self) -> bytes:
         """The canonical bytes of `plan.json`."""
