@@ -57,7 +57,7 @@ def check_urls(urls: list[str]) -> tuple[str, ...]:
     """
     if not urls:
         raise OptionError(
-            "no deployment: give --base-url http://HOST:PORT (or embedded:real), or try `certify demo`, which brings one"
+            "no deployment: give --base-url http://HOST:PORT or embedded:real; `certify demo` brings one of its own"
         )
     if len(set(urls)) != len(urls):
         raise OptionError(f"--base-url {next(url for url in urls if urls.count(url) > 1)} is given twice")

@@ -18,4 +18,4 @@ def visible(text: str, cap: int = 400) -> str:
 def _escape(char: str) -> str:
     short = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(char)
     code = ord(char)
-    return short or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}")
+    return short or (f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}")  # noqa: PLR2004
