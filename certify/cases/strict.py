@@ -6,7 +6,8 @@ from decimal import Decimal
 from itertools import islice
 from typing import TypeAlias, Union, cast
 
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, TypeChecker
+from jsonschema.validators import extend
 
 from certify.records import Json
 
@@ -18,6 +19,18 @@ Exact: TypeAlias = Union[bool, int, Decimal, str, list["Exact"], dict[str, "Exac
 LONGEST_ANSWER = 65_536
 _FIRST_ERRORS = 50
 _SHOWN = 80
+
+
+def _is_integer(_: TypeChecker, value: object) -> bool:
+    # Draft 2020-12: a number with a zero fraction is an integer. Whether it was asked for as one is a matter of value.
+    if isinstance(value, Decimal):
+        return value == value.to_integral_value()
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+_Validator = extend(
+    Draft202012Validator, type_checker=Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer)
+)
 
 
 class NotStrictJson(ValueError):  # noqa: N818 - it says what the text is
@@ -77,8 +90,8 @@ def _departure(body: str, parser_says: str) -> str:
 
 
 def shown(value: object) -> str:
-    """A value as JSON for a sentence, cut at 80 characters; control characters stay escaped."""
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    """A value as JSON for a sentence, cut at 80 characters; controls and lone surrogates stay escaped."""
+    text = json.dumps(value, ensure_ascii=False, default=str).encode(errors="backslashreplace").decode()
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
 
@@ -94,7 +107,7 @@ def schema_breach(schema: Json, value: Exact) -> str:
 
     Only schemas of our own cases are used, without `pattern` and `uniqueItems`: validation is linear in the answer.
     """
-    validator = Draft202012Validator(cast("dict[str, object]", schema))
+    validator = _Validator(cast("dict[str, object]", schema))
     try:
         errors = list(islice(validator.iter_errors(value), _FIRST_ERRORS))
     except RecursionError:
@@ -120,32 +133,38 @@ def first_difference(expected: Json, got: Exact, path: str = "$") -> str:
 def _differences(expected: Json, got: Exact, path: str) -> Iterator[str]:
     match expected, got:
         case dict(), dict():
-            for key in expected:
-                if key in got:
-                    yield from _differences(expected[key], got[key], child(path, key))
-                else:
-                    yield f"{child(path, key)}: expected {shown(expected[key])}, got nothing"
-            for key in got:
-                if key not in expected:
-                    yield f"{child(path, key)}: expected no such key, got {shown(got[key])}"
+            yield from _in_objects(expected, got, path)
         case list(), list():
             if len(expected) != len(got):
                 yield f"{path}: expected {len(expected)} items, got {len(got)}"
             for place, (wanted, item) in enumerate(zip(expected, got, strict=False)):
                 yield from _differences(wanted, item, child(path, place))
-        case float(), Decimal() | int() if not isinstance(got, bool):
-            if Decimal(repr(expected)) != got:
-                yield f"{path}: expected {shown(expected)}, got {shown(got)}"
         case _:
-            if type(expected) is not type(got) or expected != got:
+            if not _same(expected, got):
                 yield f"{path}: expected {_typed(expected)}, got {_typed(got)}"
+
+
+def _in_objects(expected: dict[str, Json], got: dict[str, Exact], path: str) -> Iterator[str]:
+    for key, wanted in expected.items():
+        if key in got:
+            yield from _differences(wanted, got[key], child(path, key))
+        else:
+            yield f"{child(path, key)}: expected {_typed(wanted)}, got nothing"
+    for key in sorted(got.keys() - expected.keys()):
+        yield f"{child(path, key)}: expected no such key, got {_typed(got[key])}"
+
+
+def _same(expected: Json, got: Exact) -> bool:
+    if isinstance(expected, float):
+        return isinstance(got, Decimal | int) and not isinstance(got, bool) and Decimal(repr(expected)) == got
+    return type(expected) is type(got) and expected == got
 
 
 def _typed(value: object) -> str:
     match value:
         case str():
             return f"the string {shown(value)}"
-        case Decimal():
+        case Decimal() | float():
             return f"the number {str(value)[:_SHOWN]}"
         case dict():
             return f"the object {shown(value)}"
