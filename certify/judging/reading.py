@@ -86,6 +86,11 @@ def brief(text: str) -> str:
     return repr(text if len(text) <= 80 else text[:79] + "…")  # noqa: PLR2004 - the docstring says it
 
 
+def many(count: int, noun: str) -> str:
+    """A count with its noun: "1 answer", "3 answers"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def unanswered(one: Seen) -> str:
     """Why an exchange is no complete answer, in one clause; "" when it is one."""
     exchange, answer = one.trial.exchange, one.answer
