@@ -27,10 +27,9 @@ def plan_lines(lane: LaneRun) -> list[str]:
         f"profile {plan.profile}, thresholds {plan.thresholds_set}, seed {plan.seed}{challenge}",
         f"plan sha256:{plan.sha256}  about {minutes(total)} in all, evidence in {lane.folder}",
     ]
-    lines += [
-        f"  {gate.requirement:<16} {gate.level:<9} {minutes(gate.expected_s):>8}  {REQUIREMENTS[gate.requirement].title}"
-        for gate in plan.gates
-    ]
+    for gate in plan.gates:
+        title = REQUIREMENTS[gate.requirement].title
+        lines.append(f"  {gate.requirement:<16} {gate.level:<9} {minutes(gate.expected_s):>8}  {title}")
     if plan.diagnostic:
         lines.append(f"DIAGNOSTIC RUN, never a certificate: {', '.join(plan.diagnostic)}")
     return lines

@@ -10,7 +10,7 @@ from certify.requirements import REQUIREMENTS
 
 PACKAGE = Path(__file__).parent.parent / "certify"
 
-GROUND = {"records", "codec", "stats", "wire"}
+GROUND = {"records", "codec", "stats", "wire", "child"}
 BOOKS = {"thresholds", "evidence", "plan", "requirements", "declaration", "waivers"}
 ROOMS = {"preflight", "quality", "perf", "longctx"}
 TOP = {
