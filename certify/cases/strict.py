@@ -6,8 +6,7 @@ from decimal import Decimal
 from itertools import islice
 from typing import TypeAlias, Union, cast
 
-from jsonschema import Draft202012Validator, TypeChecker
-from jsonschema.validators import extend
+from jsonschema import Draft202012Validator
 
 from certify.records import Json
 
@@ -19,18 +18,6 @@ Exact: TypeAlias = Union[bool, int, Decimal, str, list["Exact"], dict[str, "Exac
 LONGEST_ANSWER = 65_536
 _FIRST_ERRORS = 50
 _SHOWN = 80
-
-
-def _is_integer(_: TypeChecker, value: object) -> bool:
-    # Draft 2020-12: a number with a zero fraction is an integer. Whether it was asked for as one is a matter of value.
-    if isinstance(value, Decimal):
-        return value == value.to_integral_value()
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-_Validator = extend(
-    Draft202012Validator, type_checker=Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer)
-)
 
 
 class NotStrictJson(ValueError):  # noqa: N818 - it says what the text is
@@ -107,9 +94,9 @@ def schema_breach(schema: Json, value: Exact) -> str:
 
     Only schemas of our own cases are used, without `pattern` and `uniqueItems`: validation is linear in the answer.
     """
-    validator = _Validator(cast("dict[str, object]", schema))
+    validator = Draft202012Validator(cast("dict[str, object]", schema))
     try:
-        errors = list(islice(validator.iter_errors(value), _FIRST_ERRORS))
+        errors = list(islice(validator.iter_errors(_with_floats(value)), _FIRST_ERRORS))
     except RecursionError:
         return "$ is nested too deeply for its schema"
     if not errors:
@@ -119,6 +106,19 @@ def schema_breach(schema: Json, value: Exact) -> str:
     for part in first.absolute_path:
         path = child(path, part)
     return f"{path} breaks `{first.validator}`: expected {shown(first.validator_value)}, got {shown(first.instance)}"
+
+
+def _with_floats(value: Exact) -> Json:
+    # Draft 2020-12 calls 3.0 an integer, and jsonschema knows that of floats only; exactness is a matter of value.
+    match value:
+        case Decimal():
+            return float(value)
+        case list():
+            return [_with_floats(item) for item in value]
+        case dict():
+            return {key: _with_floats(item) for key, item in value.items()}
+        case _:
+            return value
 
 
 def first_difference(expected: Json, got: Exact, path: str = "$") -> str:

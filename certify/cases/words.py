@@ -16,7 +16,8 @@ CITIES = (
 
 GOODS = (
     "tea kettle", "desk lamp", "rain coat", "Käsereibe", "Schraubenzieher", "théière", "sac à dos", "linterna",
-    "paraguas", "茶碗", "折りたたみ傘", "毛笔", "самовар", "валенки", "καφετιέρα", "فانوس", "한지 등", "nón lá", "bike bell",
+    "paraguas", "茶碗", "折りたたみ傘", "毛笔", "самовар", "валенки", "καφετιέρα", "فانوس",
+    "한지 등", "nón lá", "bike bell",
     "garden hose", "wool blanket", "kitchen scale",
 )  # fmt: skip
 
