@@ -155,9 +155,13 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """One chain of evidence. `embedded` is `full` or `none`; `file` is its name beside the report."""
+    """One chain of evidence. `embedded` is `full` or `none`; `file` is its name beside the report.
+
+    `attached_as` is the name under which the plan binds it, "" for the run's own chain.
+    """
 
     name: str
+    attached_as: str
     file: str
     sha256: str
     bytes: int
