@@ -84,9 +84,7 @@ def envelope_faults(
     return tuple(fault.text for fault in faults(asked, exchange, answer, literals=literals))
 
 
-def faults(
-    asked: Asked, exchange: Exchange, answer: Answer, *, literals: tuple[str, ...] = ()
-) -> tuple[Fault, ...]:
+def faults(asked: Asked, exchange: Exchange, answer: Answer, *, literals: tuple[str, ...] = ()) -> tuple[Fault, ...]:
     """The same with their kinds; when no answer came, that is the only fault."""
     if refusal(asked, exchange, answer):
         return ()
