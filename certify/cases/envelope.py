@@ -44,7 +44,8 @@ _MARKUP = (
     (
         "template",
         re.compile(
-            r"<\|[a-z0-9_▁ ]{2,40}\|>|<｜[^｜<>]{1,40}｜>|</?(?:start|end)_of_turn>|</s>|<(?:bos|eos|pad|unk)>|\[/?INST\]",
+            r"<\|[a-z0-9_▁ ]{2,40}\|>|<｜[^｜<>]{1,40}｜>|</?(?:start|end)_of_turn>|</s>|<(?:bos|eos|pad|unk)>"
+            r"|\[/?INST\]",
             re.IGNORECASE,
         ),
     ),
