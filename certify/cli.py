@@ -41,7 +41,9 @@ def _parser() -> argparse.ArgumentParser:
 
     demo = commands.add_parser("demo", help="certify an embedded deployment, here and now")
     demo.add_argument("--simulated", action="store_true", help="the simulated TP=2 pair instead of the real engine")
-    demo.add_argument("--reports", default="reports", metavar="DIR", help="where the report goes (default: %(default)s)")
+    demo.add_argument(
+        "--reports", default="reports", metavar="DIR", help="where the report goes (default: %(default)s)"
+    )
     demo.add_argument("--seed", default="", metavar="S", help="seed of all cases (default: fresh)")
     demo.set_defaults(command=_demo)
 
@@ -56,14 +58,20 @@ def _parser() -> argparse.ArgumentParser:
     verify.set_defaults(command=_verify)
 
     keygen = commands.add_parser("keygen", help="make an Ed25519 signing key and its allowed_signers line")
-    keygen.add_argument("path", metavar="FILE", help="the private key to write; FILE.pub and FILE.allowed_signers go beside it")
+    keygen.add_argument(
+        "path", metavar="FILE", help="the private key to write; FILE.pub and FILE.allowed_signers go beside it"
+    )
     keygen.add_argument("--name", required=True, metavar="NAME", help="the principal, such as you@example.org")
     keygen.set_defaults(command=_keygen)
 
     simulate = commands.add_parser("simulate", help="serve the simulated TP=2 pair")
     simulate.add_argument("--port", type=int, default=0, metavar="P", help="port on 127.0.0.1 (default: a free one)")
-    simulate.add_argument("--dialect", default="vllm", metavar="NAME", help="engine whose wire behaviour it has (default: %(default)s)")
-    simulate.add_argument("--arm", default="spec-on", choices=("spec-on", "spec-off"), help="speculation (default: %(default)s)")
+    simulate.add_argument(
+        "--dialect", default="vllm", metavar="NAME", help="engine whose wire behaviour it has (default: %(default)s)"
+    )
+    simulate.add_argument(
+        "--arm", default="spec-on", choices=("spec-on", "spec-off"), help="speculation (default: %(default)s)"
+    )
     simulate.set_defaults(command=_simulate)
 
     requirements = commands.add_parser("requirements", help="list every requirement and what each profile asks of it")

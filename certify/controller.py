@@ -70,7 +70,9 @@ def open_view(folder: Path, locked: Plan) -> EvidenceView:
     attached = {name: EvidenceView(folder / attached_file(name)) for name in locked.attached}
     for name, view in attached.items():
         if view.head_sha256 != locked.attached[name]:
-            raise EvidenceError(f"{folder / attached_file(name)}: not the {name} evidence that the plan was locked with")
+            raise EvidenceError(
+                f"{folder / attached_file(name)}: not the {name} evidence that the plan was locked with"
+            )
     return EvidenceView(folder / EVIDENCE, attached)
 
 
@@ -146,7 +148,9 @@ class Controller:
             for probe in probes:
                 writer.probe(replace(probe, name=probe.name.replace("identity:", "identity-resume:")))
         if identity.model != locked.model or identity.engine != locked.engine:
-            refusal = f"{locked.base_url} serves {identity.model} by {identity.engine}, not what the plan was locked with"
+            refusal = (
+                f"{locked.base_url} serves {identity.model} by {identity.engine}, not what the plan was locked with"
+            )
             return LaneRun(locked.base_url, folder, None, refusal)
         return LaneRun(locked.base_url, folder, locked)
 
@@ -156,9 +160,9 @@ class Controller:
 
         pair = embedded_pairs.PAIRS[url]
         self._say("recording the arm without speculation")
-        with pair.start(speculation=False, log_dir=folder, options=self.options) as without:
+        with pair.start(speculation=False, log_dir=folder) as without:
             record_spec_off(self.options, without.base_url, folder, self._say)
-        served = self._services.enter_context(pair.start(speculation=True, log_dir=folder, options=self.options))
+        served = self._services.enter_context(pair.start(speculation=True, log_dir=folder))
         head = EvidenceView(folder / attached_file(SPEC_OFF)).head_sha256
         return served.base_url, {SPEC_OFF: head}, self.options
 
@@ -226,7 +230,11 @@ def _deployment(base_url: str, options: RunOptions) -> Iterator[Deployment]:
 
 
 def _new_chain(folder: Path, base_url: str, name: str = EVIDENCE) -> EvidenceWriter:
-    client = {"python": platform.python_version(), "system": f"{platform.system()} {platform.machine()}", "cpus": os.cpu_count()}
+    client = {
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "cpus": os.cpu_count(),
+    }
     return EvidenceWriter.create(
         folder / name, Header(evidence.SCHEMA, secrets.token_hex(16), __version__, base_url, dict(client))
     )
@@ -260,7 +268,9 @@ def _attach(options: RunOptions, folder: Path) -> tuple[dict[str, str], RunOptio
     view = EvidenceView(source)
     locked = next((event.detail for _, event in view.events("plan-locked")), None)
     if locked is None or not view.complete:
-        raise EvidenceError(f"{source}: not a complete record of the arm without speculation; make it with `certify run --arm spec-off`")
+        raise EvidenceError(
+            f"{source}: not a complete record of the arm without speculation; make it with `certify run --arm spec-off`"
+        )
     if locked["profile"] != options.profile:
         raise EvidenceError(f"{source} was made with profile {locked['profile']}, this run has {options.profile}")
     shutil.copy2(source, folder / attached_file(SPEC_OFF))

@@ -66,7 +66,9 @@ def load(path: Path) -> Declaration:
         value = document.get(key)
         _expect(path, key, value, value is None or (type(value) is int and value > 0), "a positive integer")
     nodes = document.get("nodes", [])
-    _expect(path, "nodes", nodes, isinstance(nodes, list) and all(isinstance(one, str) for one in nodes), "a list of text")
+    _expect(
+        path, "nodes", nodes, isinstance(nodes, list) and all(isinstance(one, str) for one in nodes), "a list of text"
+    )
     return Declaration(
         **{key: document[key] for key in (*_TEXTS, *_COUNTS) if key in document},
         nodes=tuple(nodes),

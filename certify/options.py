@@ -151,7 +151,9 @@ def api_key_variable(name: str) -> str:
         OptionError: it is named and not set (its value is never shown).
     """
     if name and not os.environ.get(name):
-        raise OptionError(f"--api-key-env {name}: the environment has no such variable; export it, or leave the option out")
+        raise OptionError(
+            f"--api-key-env {name}: the environment has no such variable; export it, or leave the option out"
+        )
     return name
 
 

@@ -29,11 +29,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("certify", "certification of a live LLM deployment")
     add = group.addoption
     try:
-        add("--base-url", action="append", metavar="URL", help="the deployment under test; several are certified side by side with -n")
+        add(
+            "--base-url",
+            action="append",
+            metavar="URL",
+            help="the deployment under test; several are certified side by side with -n",
+        )
     except ValueError:  # pytest-base-url owns the option; the value can be read all the same
         pass
-    add("--profile", default="gate", metavar="NAME", help="what is asked: demo, smoke, gate, release (default: %(default)s)")
-    add("--thresholds", default="generic", metavar="FILE|SET", help="threshold set, or an owner's TOML file (default: %(default)s)")
+    add(
+        "--profile",
+        default="gate",
+        metavar="NAME",
+        help="what is asked: demo, smoke, gate, release (default: %(default)s)",
+    )
+    add(
+        "--thresholds",
+        default="generic",
+        metavar="FILE|SET",
+        help="threshold set, or an owner's TOML file (default: %(default)s)",
+    )
     add("--deployment", default="", metavar="FILE", help="deployment.toml: what the owner declares")
     add("--model", default="", metavar="ID", help="the served model to ask (default: the first in /v1/models)")
     add("--api-key-env", default="", metavar="NAME", help="environment variable that holds the API key")
@@ -43,8 +58,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--spec-off-url", default="", metavar="URL", help="the same deployment launched without speculation")
     add("--spec-off-evidence", default="", metavar="FILE", help="evidence of the arm without speculation")
     add("--seed", default="", metavar="S", help="seed of all cases (default: fresh)")
-    add("--challenge", default="", metavar="NONCE", help="a reviewer's nonce: it seeds the cases and stands in the certificate")
-    add("--sign-key", default=os.environ.get("CERTIFY_SIGN_KEY", ""), metavar="URI", help="ssh:PATH of an Ed25519 key that seals the certificate")
+    add(
+        "--challenge",
+        default="",
+        metavar="NONCE",
+        help="a reviewer's nonce: it seeds the cases and stands in the certificate",
+    )
+    add(
+        "--sign-key",
+        default=os.environ.get("CERTIFY_SIGN_KEY", ""),
+        metavar="URI",
+        help="ssh:PATH of an Ed25519 key that seals the certificate",
+    )
     add("--signer-name", default="", metavar="NAME", help="the principal under which the key stands in allowed_signers")
     add("--require-signature", action="store_true", help="refuse to start without a key that works")
     add("--expect-commit", default="", metavar="SHA", help="the commit that the certificate speaks of")
@@ -204,7 +229,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One lane a deployment; its id is the scope by which xdist keeps it in one worker."""
     if "lane" in metafunc.fixturenames:
         folders = _lane_folders(metafunc.config)
-        metafunc.parametrize("lane", folders, indirect=True, ids=[f"lane{i}" for i in range(len(folders))], scope="session")
+        metafunc.parametrize(
+            "lane", folders, indirect=True, ids=[f"lane{i}" for i in range(len(folders))], scope="session"
+        )
 
 
 @pytest.hookimpl(trylast=True)
@@ -221,7 +248,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     from certify import plan  # noqa: PLC0415
 
     folders = _lane_folders(config)
-    planned = [{gate.requirement for gate in plan.from_bytes((Path(one) / "plan.json").read_bytes()).gates} for one in folders]
+    planned = [
+        {gate.requirement for gate in plan.from_bytes((Path(one) / "plan.json").read_bytes()).gates} for one in folders
+    ]
     order = {requirement.id: place for place, requirement in enumerate(in_run_order())}
 
     def place(item: pytest.Item) -> tuple[int, int]:
@@ -293,7 +322,9 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Let the verdict travel with the report (as text: xdist carries nothing else), and the failure be its text."""
     report = yield
     requirement = requirement_of(item)

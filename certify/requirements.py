@@ -131,7 +131,17 @@ def planned(profile: str) -> tuple[Requirement, ...]:
 
 
 # The cheapest and most damning first; what speaks of the whole run last (DESIGN §5).
-_RUN_ORDER = ("contract", "thinking", "ruler", "c1", "quality", "prefix-cache", "speculation", "long-context", "identity")
+_RUN_ORDER = (
+    "contract",
+    "thinking",
+    "ruler",
+    "c1",
+    "quality",
+    "prefix-cache",
+    "speculation",
+    "long-context",
+    "identity",
+)
 _LAST = ("PRE-CONTRACT-02",)
 
 

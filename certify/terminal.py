@@ -35,7 +35,10 @@ def plan_lines(lane: LaneRun) -> list[str]:
         + (f", challenge {visible(plan.challenge)}" if plan.challenge else ""),
         f"plan sha256:{plan.sha256}  about {minutes(total)} in all, evidence in {lane.folder}",
     ]
-    lines += [f"  {gate.requirement:<16} {gate.level:<9} {minutes(gate.expected_s):>8}  {REQUIREMENTS[gate.requirement].title}" for gate in plan.gates]
+    lines += [
+        f"  {gate.requirement:<16} {gate.level:<9} {minutes(gate.expected_s):>8}  {REQUIREMENTS[gate.requirement].title}"
+        for gate in plan.gates
+    ]
     if plan.diagnostic:
         lines.append(f"DIAGNOSTIC RUN, never a certificate: {', '.join(plan.diagnostic)}")
     return lines

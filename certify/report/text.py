@@ -44,7 +44,10 @@ def failure_text(verdict: Verdict, plan: Plan) -> str:
     lines = [f"{verdict.requirement} {verdict.outcome}  {visible(verdict.summary)}"]
     lines += [f"  required: {REQUIREMENTS[verdict.requirement].title}"]
     lines += [f"  measured: {visible(figure_text(figure), 600)}" for figure in verdict.figures]
-    lines += [f"  threshold: {bound.metric} {bound} ({visible(bound.source)}; set {bound.threshold_set})" for bound in verdict.bounds]
+    lines += [
+        f"  threshold: {bound.metric} {bound} ({visible(bound.source)}; set {bound.threshold_set})"
+        for bound in verdict.bounds
+    ]
     lines += [f"  rule: {visible(verdict.rule, 600)}"] if verdict.rule else []
     for finding in verdict.findings[:_FINDINGS]:
         where = f" [evidence {seqs(finding.evidence)}]" if finding.evidence else ""
@@ -54,6 +57,10 @@ def failure_text(verdict: Verdict, plan: Plan) -> str:
     lines += [f"  - … and {hidden} more in the report"] if hidden > 0 else []
     lines += [f"  evidence: lines {seqs(verdict.evidence)}"] if verdict.evidence else []
     lines += [f"  likely cause: {visible(verdict.cause, 600)}"] if verdict.cause else []
-    lines += ["  what to do: " + "\n    ".join(visible(line, 600) for line in verdict.action.split("\n"))] if verdict.action else []
+    lines += (
+        ["  what to do: " + "\n    ".join(visible(line, 600) for line in verdict.action.split("\n"))]
+        if verdict.action
+        else []
+    )
     lines += [f"  repeat: {repeat_command(verdict.requirement, plan)}"]
     return "\n".join(lines)
