@@ -69,7 +69,7 @@ def _figure(ones: Sequence[Scored], share: Share | None = None) -> Figure:
         "%",
         n,
         "answers right in every field, by strict score, over all answers",
-        population=f"{len({one.stratum for one in ones})} strata (scenario x thinking), fresh seeded cases: {grades(ones)}",
+        population=f"{len({one.stratum for one in ones})} strata (scenario x thinking), fresh cases: {grades(ones)}",
         low_scaled=None if share is None else round(1000 * share.low),
         high_scaled=None if share is None else round(1000 * share.high),
         interval="" if share is None else f"shrunk stratified mean {share.mean:.1%}, -{PASS_SE} and +{FAIL_SE} SE",

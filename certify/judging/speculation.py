@@ -89,9 +89,7 @@ def judge_layer0(view: EvidenceView, plan: Plan, thresholds: Thresholds) -> Verd
     )
 
 
-def _decide(
-    served: _ArmEffect, off: _ArmEffect, broken: Sequence[Seen], plan: Plan
-) -> tuple[Outcome, str, str, str]:
+def _decide(served: _ArmEffect, off: _ArmEffect, broken: Sequence[Seen], plan: Plan) -> tuple[Outcome, str, str, str]:
     both = f"{served}; {off}"
     if served.drafted and off.drafted:
         return (
@@ -116,21 +114,23 @@ def _decide(
         hidden = outcome is Outcome.NOT_APPLICABLE
         cause = "" if hidden else "speculation is off, switched itself off, or the engine hides its counters"
         return outcome, summary, cause, action
+    if off.drafted is None:
+        return Outcome.INCONCLUSIVE, *_other_arm_unknown(served, off)
+    return Outcome.PASS, both, "", ""
+
+
+def _other_arm_unknown(served: _ArmEffect, off: _ArmEffect) -> tuple[str, str, str]:
     if not off.answers:
         return (
-            Outcome.INCONCLUSIVE,
             f"the other arm was not given: {served}",
             "speculation can only be compared with a launch without it",
             "give --spec-off-url URL, or --spec-off-evidence FILE of a run against a launch without a drafter",
         )
-    if off.drafted is None:
-        return (
-            Outcome.INCONCLUSIVE,
-            f"nothing tells whether the other arm drafts: {both}",
-            "the other arm has no metrics page and no figures in its answers",
-            "start the other arm with its metrics page (SGLang: --enable-metrics; llama.cpp: --metrics)",
-        )
-    return Outcome.PASS, both, "", ""
+    return (
+        f"nothing tells whether the other arm drafts: {served}; {off}",
+        "the other arm has no metrics page and no figures in its answers",
+        "start the other arm with its metrics page (SGLang: --enable-metrics; llama.cpp: --metrics)",
+    )
 
 
 def _effect(view: EvidenceView, arm: Arm, seen: Sequence[Seen]) -> _ArmEffect:
@@ -156,7 +156,9 @@ def _by_answers(seen: Sequence[Seen]) -> tuple[int | None, int | None]:
     timings = [one.answer.timings for one in seen if "predicted_n" in one.answer.timings]
     if not timings:
         return None, None
-    return sum(_count(one.get("draft_n")) for one in timings), sum(_count(one.get("draft_n_accepted")) for one in timings)
+    return sum(_count(one.get("draft_n")) for one in timings), sum(
+        _count(one.get("draft_n_accepted")) for one in timings
+    )
 
 
 def _count(value: Json) -> int:
@@ -197,7 +199,9 @@ def judge_paired(view: EvidenceView, plan: Plan, thresholds: Thresholds) -> Verd
     off = scored(view, plan, PAIRED, Arm.SPEC_OFF)
     pairs, apart = pair(served, off, lambda one: (one.scenario, one.seed, str(one.mode)))
     evidence = evidence_of(one.seen for one in (*served, *off))
-    rule = "counts of pairs (one case, one thinking mode, both arms), McNemar's exact probability; reported, no threshold"
+    rule = (
+        "counts of pairs (one case, one thinking mode, both arms), McNemar's exact probability; reported, no threshold"
+    )
     if pairs.n == 0:
         return Verdict(
             PAIRED,
