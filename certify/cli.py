@@ -19,7 +19,7 @@ conftest files and PYTEST_ADDOPTS of the folder it is called in. All options of 
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a command; returns the exit code (DESIGN: 0 certified, 1 FAIL, 10 incomplete, 11 unreachable, 2-5 pytest's)."""
+    """Run a command; returns the exit code (0 certified, 1 FAIL, 10 incomplete, 11 unreachable, 2-5 pytest's)."""
     arguments = sys.argv[1:] if argv is None else argv
     if arguments[:1] == ["run"]:
         return _run(arguments[1:])
@@ -127,14 +127,17 @@ def _verify(parsed: argparse.Namespace) -> int:
 
 
 def _keygen(parsed: argparse.Namespace) -> int:
+    from certify.report.certificate import allowed_signers_line  # noqa: PLC0415
     from certify.report.seal import SealError, generate_key  # noqa: PLC0415
 
     try:
-        allowed = generate_key(Path(parsed.path), parsed.name)
+        key = generate_key(Path(parsed.path), parsed.name)
     except (SealError, OSError) as error:
         print(f"certify keygen: {error}", file=sys.stderr)
         return USAGE
-    print(f"private key: {parsed.path} (keep it)\nallowed_signers line, for whoever shall trust it:\n{allowed}")
+    print(
+        f"private key: {parsed.path} (keep it)\nallowed_signers line, for whoever shall trust it:\n{allowed_signers_line(key)}"
+    )
     return 0
 
 

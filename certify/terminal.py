@@ -3,24 +3,15 @@
 import sys
 import time
 from pathlib import Path
-from typing import Protocol
 
 from certify.controller import LaneResult, LaneRun
 from certify.plan import Plan
 from certify.records import Level, Outcome, Verdict
-from certify.report.text import failure_text
+from certify.report.story import failure_text
+from certify.report.text import one_line
 from certify.requirements import REQUIREMENTS
-from certify.visible import visible
 
 _PLAIN_EVERY_S = 5.0  # in CI one line at most so often
-
-
-class _Config(Protocol):
-    """The part of pytest's configuration that progress needs."""
-
-    @property
-    def pluginmanager(self) -> object:
-        """Where the capture manager is found."""
 
 
 def plan_lines(lane: LaneRun) -> list[str]:
@@ -29,16 +20,16 @@ def plan_lines(lane: LaneRun) -> list[str]:
         return [f"REFUSED  {lane.label}: {lane.refused}"]
     plan = lane.plan
     total = sum(gate.expected_s for gate in plan.gates)
+    challenge = f", challenge {one_line(plan.challenge)}" if plan.challenge else ""
+    where = f"{one_line(plan.base_url)}  model {one_line(plan.model)}  engine {plan.engine}"
     lines = [
-        f"deployment: {visible(plan.base_url)}  model {visible(plan.model)}  engine {plan.engine}  context {plan.context_tokens or 'unknown'}",
-        f"profile {plan.profile}, thresholds {plan.thresholds_set}, seed {plan.seed}"
-        + (f", challenge {visible(plan.challenge)}" if plan.challenge else ""),
+        f"deployment: {where}  context {plan.context_tokens or 'unknown'}",
+        f"profile {plan.profile}, thresholds {plan.thresholds_set}, seed {plan.seed}{challenge}",
         f"plan sha256:{plan.sha256}  about {minutes(total)} in all, evidence in {lane.folder}",
     ]
-    lines += [
-        f"  {gate.requirement:<16} {gate.level:<9} {minutes(gate.expected_s):>8}  {REQUIREMENTS[gate.requirement].title}"
-        for gate in plan.gates
-    ]
+    for gate in plan.gates:
+        title = REQUIREMENTS[gate.requirement].title
+        lines.append(f"  {gate.requirement:<16} {gate.level:<9} {minutes(gate.expected_s):>8}  {title}")
     if plan.diagnostic:
         lines.append(f"DIAGNOSTIC RUN, never a certificate: {', '.join(plan.diagnostic)}")
     return lines
@@ -54,7 +45,7 @@ def verdict_line(verdict: Verdict, plan: Plan) -> str:
     """One line a verdict."""
     gate = plan.gate(verdict.requirement)
     note = "" if gate is None or gate.level is Level.REQUIRED else f" ({gate.level})"
-    return f"{verdict.outcome:<14} {verdict.requirement}{note}  {visible(verdict.summary, 200)}"
+    return f"{verdict.outcome:<14} {verdict.requirement}{note}  {one_line(verdict.summary, 200)}"
 
 
 class Progress:
@@ -72,7 +63,7 @@ class Progress:
 
     def say(self, text: str) -> None:
         """Show one line of progress."""
-        line = visible(text, 160)
+        line = one_line(text, 160)
         if self._file is not None:
             print(f"{time.strftime('%H:%M:%S')} {line}", file=self._file, flush=True)
         elif self._live:

@@ -71,6 +71,16 @@ def _require_engine() -> None:
         )
 
 
+def require_installed() -> None:
+    """Check that engine and model are there.
+
+    Raises:
+        EmbeddedMissing: one is not; the text holds the line that installs it.
+    """
+    _require_engine()
+    model_path()
+
+
 class RealDeployment:
     """The server in its child process; `base_url` and `pid` hold while the context is entered.
 

@@ -5,16 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from certify.evidence import EvidenceView
-from certify.plan import REPLACEMENT
-from certify.records import Exchange, FailureKind, Figure, Finding, Json, Outcome, TrialId
-from certify.wire.answer import Answer, Chunk, read_answer
+from certify.judging.reading import HTTP_OK, interrupted, planned_id, quote, read
+from certify.records import Exchange, Figure, Finding, Json, Outcome, TrialId
+from certify.wire.answer import Answer, Chunk
 
 NS_PER_S = 1_000_000_000
 NS_PER_MS = 1_000_000
-HTTP_OK = 200
 HTTP_TOO_MANY = 429
 HTTP_SERVER_ERROR = 500
-QUOTE_CHARS = 200
 
 # A decode window thinner than this says more about delivery than about decoding: after a prompt of 1,010,530 tokens
 # a real vLLM 0.26.0 sent 16 tokens as two chunks 0.6 ms apart, "24,752 tok/s" (its own figure was 162).
@@ -37,14 +35,11 @@ class Measured:
 
 def measured(view: EvidenceView, requirement: str) -> list[Measured]:
     """Every exchange that serves a requirement, in order, but those that an interruption cut (others replaced them)."""
-    found = []
-    for seq, trial in view.trials(requirement):
-        failure = trial.exchange.failure
-        if failure is None or failure.kind is not FailureKind.INTERRUPTED:
-            asked = trial.trial_id
-            planned = TrialId(asked.requirement, asked.case, asked.arm, asked.repeat % REPLACEMENT)
-            found.append(Measured(seq, planned, trial.recipe, trial.exchange, read_answer(trial.exchange)))
-    return found
+    return [
+        Measured(seq, planned_id(trial.trial_id), trial.recipe, trial.exchange, read(trial.exchange))
+        for seq, trial in view.trials(requirement)
+        if not interrupted(trial)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +60,16 @@ def flaw(one: Measured) -> Flaw | None:  # noqa: PLR0911 - one return a reason r
     """What makes this exchange unusable, or None. A failed request is a FAIL, never a dropped trial."""
     exchange, answer = one.exchange, one.answer
     error = answer.error
-    quote = error.message[:QUOTE_CHARS] if error else ""
+    shown = quote(error.message) if error else ""
     if exchange.failure is not None:
-        return Flaw(Outcome.FAIL, f"the exchange broke ({exchange.failure.kind.value})", one.seq, quote)
+        return Flaw(Outcome.FAIL, f"the exchange broke ({exchange.failure.kind.value})", one.seq, shown)
     status = exchange.status
     if status is None or status == HTTP_TOO_MANY or status >= HTTP_SERVER_ERROR:
-        return Flaw(Outcome.FAIL, f"the deployment failed the request: HTTP status {status}", one.seq, quote)
+        return Flaw(Outcome.FAIL, f"the deployment failed the request: HTTP status {status}", one.seq, shown)
     if status != HTTP_OK:
-        return Flaw(Outcome.ERROR, f"the deployment refused the request: HTTP status {status}", one.seq, quote)
+        return Flaw(Outcome.ERROR, f"the deployment refused the request: HTTP status {status}", one.seq, shown)
     if error is not None:
-        return Flaw(Outcome.FAIL, "the answer broke off with an error after HTTP status 200", one.seq, quote)
+        return Flaw(Outcome.FAIL, "the answer broke off with an error after HTTP status 200", one.seq, shown)
     if not answer.finish_reason:
         return Flaw(Outcome.FAIL, "the answer stopped without a finish reason", one.seq)
     if answer.usage is None:
@@ -166,7 +161,7 @@ def degenerate(text: str) -> str:
 
 def scaled(value: float, decimals: int) -> int:
     """A measured number as the integer that a figure holds."""
-    return round(value * 10**decimals)
+    return round(value * 10.0**decimals)
 
 
 def figure(
@@ -218,7 +213,7 @@ def whole(parameters: Mapping[str, Json], name: str) -> int:
     """
     value = parameters.get(name)
     if type(value) is not int:
-        raise ValueError(f"the plan's parameter {name!r} is {value!r}, expected an integer")  # noqa: TRY004 - a bad plan
+        raise ValueError(f"the plan's parameter {name!r} is {value!r}, expected an integer")
     return value
 
 

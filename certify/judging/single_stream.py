@@ -12,7 +12,6 @@ from certify.judging.measured import (
     MIN_WINDOW_NS,
     NS_PER_MS,
     NS_PER_S,
-    QUOTE_CHARS,
     Flaw,
     Measured,
     Timeline,
@@ -29,6 +28,7 @@ from certify.judging.measured import (
     with_uncertainty,
     worst,
 )
+from certify.judging.reading import quote
 from certify.plan import Plan, PlannedGate
 from certify.records import Bound, Figure, Finding, Outcome, Verdict
 from certify.stats import LOOKS, MAD_TO_SIGMA, Rate, RateDecision, mad, rate_decision, rate_interval
@@ -78,7 +78,9 @@ class _Pass:
         return low * NS_PER_S / window, high * NS_PER_S / window
 
 
-def judge_single_stream(view: EvidenceView, plan: Plan, thresholds: Thresholds) -> Verdict:
+def judge_single_stream(  # noqa: PLR0911 - the refusals come first, one by one
+    view: EvidenceView, plan: Plan, thresholds: Thresholds
+) -> Verdict:
     """PASS when the median closed-loop rate is shown to lie at or above the floor.
 
     NOT_RUN while the rule asks for more repeats: the collector goes on until it says something else.
@@ -104,9 +106,20 @@ def judge_single_stream(view: EvidenceView, plan: Plan, thresholds: Thresholds) 
     void = [one for one, line in _lines(passes) if line.void]
     if 2 * len(void) > len(counted):
         return _merged(passes, rule, evidence)
-    return _decide(
-        passes, gate, thresholds, view.header.run_id, looks, rule, evidence, _warm_up_findings(trials, first)
+    bound = thresholds.bound(REQUIREMENT, METRIC)
+    verdict = Verdict(
+        REQUIREMENT,
+        Outcome.NOT_RUN,
+        "",
+        rule,
+        _figures(passes, gate),
+        (bound,) if bound else (),
+        _findings(passes, gate) + _warm_up_findings(trials, first),
+        evidence=evidence,
     )
+    if bound is None:
+        return _without_floor(verdict, passes, thresholds.name, view.header.run_id)
+    return _decide(verdict, passes, gate, bound)
 
 
 def _lines(passes: list[_Pass]) -> list[tuple[Measured, Timeline]]:
@@ -130,7 +143,7 @@ def _implausible(one: Measured, gate: PlannedGate) -> Flaw | None:
             Outcome.ERROR, f"the whole answer took {one.exchange.ended_ns / NS_PER_MS:.1f} ms: too short", one.seq
         )
     if garbage := degenerate(answer.reasoning + answer.content):
-        return Flaw(Outcome.FAIL, f"{garbage}: garbage cannot be fast", one.seq, answer.content[:QUOTE_CHARS])
+        return Flaw(Outcome.FAIL, f"{garbage}: garbage cannot be fast", one.seq, quote(answer.content))
     return None
 
 
