@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from certify.evidence import EvidenceView
-from certify.judging.reading import Seen, counted, evidence_of, many, missing, unanswered
+from certify.judging.reading import Seen, counted, evidence_of, exact, many, missing, unanswered
 from certify.plan import Plan
-from certify.records import Bound, Figure, Finding, Outcome, Verdict
+from certify.records import Figure, Finding, Outcome, Verdict
 from certify.stats import quantile
 from certify.thresholds import Thresholds, toml_to_paste
 from certify.wire.emissions import read_emissions
@@ -104,7 +104,7 @@ def _compare(errors: Sequence[_Error], evidence: tuple[int, ...], thresholds: Th
     over = [
         (figure, bound)
         for figure, bound in zip((window, ttft), bounds, strict=True)
-        if bound is not None and _above(figure, bound)
+        if bound is not None and exact(figure) > exact(bound)
     ]
     if over:
         outcome = Outcome.FAIL
@@ -133,7 +133,3 @@ def _compare(errors: Sequence[_Error], evidence: tuple[int, ...], thresholds: Th
         action="free one core of the machine that runs the suite, then run again" if over else "\n".join(pastes),
         evidence=evidence,
     )
-
-
-def _above(figure: Figure, bound: Bound) -> bool:
-    return figure.scaled * 10**bound.decimals > bound.scaled * 10**figure.decimals

@@ -41,11 +41,6 @@ class Scored:
         """What it is grouped by: scenario and thinking mode."""
         return self.scenario, str(self.mode)
 
-    @property
-    def pair(self) -> tuple[str, str]:
-        """What the other thinking mode of the same case shares."""
-        return self.scenario, self.seed
-
     def finding(self) -> Finding:
         """What is wrong, in one sentence, with the text that shows it."""
         return Finding(
@@ -62,14 +57,15 @@ def _score(exchange: Exchange, scenario: str, seed: str) -> Score:
 def scored(view: EvidenceView, plan: Plan, requirement: str, arm: Arm = Arm.SERVED) -> tuple[Scored, ...]:
     """The scored cases that serve a requirement.
 
-    What no plan foresees is left out: cases come from the plan's seeds alone. Trials of the other arm are cases of
-    QUAL-SPEC-05 with the seeds of the served arm's.
+    What no plan foresees, or was asked from another seed, is left out: cases come from the plan's seeds alone. Trials
+    of the other arm are cases of QUAL-SPEC-05 with the seeds of the served arm's.
     """
     found = []
     for one in counted(view, requirement, arm):
         planned = plan.planned_trial(one.trial.trial_id)
         scenario = one.trial.trial_id.case.partition("/")[0]
-        if planned is not None and scenario in SCENARIOS:
+        other_question = planned is not None and one.trial.recipe.get("seed", planned.seed) != planned.seed
+        if planned is not None and scenario in SCENARIOS and not other_question:
             mode = one.trial.exchange.asked.thinking
             found.append(Scored(one, scenario, mode, planned.seed, _score(one.trial.exchange, scenario, planned.seed)))
     return tuple(found)

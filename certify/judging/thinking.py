@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from certify.cases.envelope import leaked_markup
 from certify.evidence import EvidenceView
 from certify.judging.capability import FLAGS, unseen
+from certify.judging.envelope import leaked_thinking
 from certify.judging.reading import Seen, brief, capped, counted, evidence_of, missing, quote, refused, unanswered
 from certify.plan import Plan
 from certify.records import Capability, Figure, Finding, Outcome, Thinking, Verdict
@@ -84,9 +84,9 @@ _Decision = tuple[Outcome, str, str, str, list[Finding]]
 def _decide(modes: tuple[_Effect, ...], seen: Sequence[Seen], plan: Plan) -> _Decision:
     on, off, _ = modes
     leaks = [
-        Finding(f"{one.name}: {markup} stands in the content", one.evidence, quote(one.answer.content))
+        Finding(f"{one.name}: {leak}", one.evidence, quote(one.answer.content))
         for one in seen
-        if (markup := leaked_markup(one.answer.content))
+        if (leak := leaked_thinking(one))
     ]
     if leaks:
         return (
