@@ -8,8 +8,8 @@ from certify.controller import LaneResult, LaneRun
 from certify.plan import Plan
 from certify.records import Level, Outcome, Verdict
 from certify.report.text import failure_text
-from certify.visible import visible
 from certify.requirements import REQUIREMENTS
+from certify.visible import visible
 
 _PLAIN_EVERY_S = 5.0  # in CI one line at most so often
 

@@ -195,7 +195,7 @@ def _trust(trust: Path | None, revoked: Path | None, protocol: _Protocol) -> Tru
         return Trust((), frozenset())
 
 
-def _seals(  # noqa: PLR0917 - the two halves of the slot, and what they are held against
+def _seals(
     sealed: slot.Sealed,
     payload: bytes,
     certificate: Certificate,
