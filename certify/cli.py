@@ -130,7 +130,7 @@ def _keygen(parsed: argparse.Namespace) -> int:
     from certify.report.seal import SealError, generate_key  # noqa: PLC0415
 
     try:
-        allowed = generate_key(Path(parsed.path), parsed.name).allowed_signers_line()
+        allowed = generate_key(Path(parsed.path), parsed.name)
     except (SealError, OSError) as error:
         print(f"certify keygen: {error}", file=sys.stderr)
         return USAGE
