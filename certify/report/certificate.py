@@ -22,13 +22,12 @@ from certify.report.claims import Stated, claim, subjects
 from certify.report.junit import junit_xml
 from certify.report.seal import Signer, allowed_signers_line
 from certify.report.shown import instant
-from certify.report.statement import EVIDENCE, PAYLOAD_TYPE, REPORT, Certificate, Chain, Issuer, Subject
+from certify.report.statement import EVIDENCE, PAYLOAD_TYPE, REPORT, RUN_LOG, Certificate, Chain, Issuer, Subject
 from certify.report.summary import summary_markdown
 from certify.thresholds import Thresholds
 
 EMBED_CAP = 15_000_000  # base64 characters of evidence in the page: 25 MB is what GitHub takes as an attachment
 VALID_DAYS = 30
-RUN_LOG = "run-log.html"
 _DEPENDENCIES = ("cattrs", "cryptography", "httpx", "jinja2", "jsonschema", "pytest", "pytest-xdist", "rfc8785")
 
 

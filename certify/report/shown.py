@@ -1,20 +1,20 @@
 """Figures, bounds and times as a reader sees them; foreign text as inert Markdown."""
 
+import re
 from datetime import UTC, datetime
 
 from certify.records import Bound, Figure, decimal
 from certify.visible import visible
 
-_MARKDOWN = frozenset("\\`*_{}[]()<>#+-.!|~&:/\"'$=^%")
+_MARKDOWN = frozenset("\\`*_{}[]()<>#!|~&$")
+_LINK = re.compile(r"[:.](?=[^\d\s])")  # what GitHub makes a link of: https://…, www.…, a name with a domain
 
 
 def markdown(text: str, cap: int = 400) -> str:
     """One line of Markdown that shows the text and means nothing: no link, mention, image, HTML or table cell."""
     line = visible(" ".join(text[: 2 * cap].split()), cap)
-    return "".join(
-        "@\u200b" if character == "@" else f"&#{ord(character)};" if character in _MARKDOWN else character
-        for character in line
-    )
+    inert = "".join(f"&#{ord(character)};" if character in _MARKDOWN else character for character in line)
+    return _LINK.sub(lambda match: f"&#{ord(match[0])};", inert).replace("@", "@\u200b")
 
 
 def plain_value(figure: Figure) -> str:

@@ -14,7 +14,7 @@ PREDICATE_FAMILY = "urn:certify:deployment-certificate:"
 PREDICATE_TYPE = f"{PREDICATE_FAMILY}v1"
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 NAMESPACE = "certify-certificate@v1"
-REPORT, EVIDENCE = "report.html", "evidence.jsonl"
+REPORT, EVIDENCE, RUN_LOG = "report.html", "evidence.jsonl", "run-log.html"
 
 
 class CertificateError(ValueError):

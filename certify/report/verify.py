@@ -21,9 +21,17 @@ from certify.judging.summary import Word
 from certify.plan import Plan
 from certify.plan import from_bytes as plan_from_bytes
 from certify.report import claims, slot
-from certify.report.certificate import RUN_LOG
 from certify.report.seal import SealError, check, read_signature
-from certify.report.statement import EVIDENCE, REPORT, Certificate, CertificateError, UnknownPredicateError, from_bytes
+from certify.report.statement import (
+    EVIDENCE,
+    REPORT,
+    RUN_LOG,
+    Certificate,
+    CertificateError,
+    Chain,
+    UnknownPredicateError,
+    from_bytes,
+)
 from certify.report.trust import Trust, TrustError, load_trust
 from certify.report.unpack import PackError, unpack
 from certify.thresholds import ThresholdError, Thresholds, parse
@@ -212,7 +220,9 @@ def _seals(
     if not sealed.seals:
         protocol.failed("seal", Code.TAMPERED, f"the page names {issuer.key} as its signer, but the seal was taken off")
         return
-    keys, vouched, refused = set(), [], []
+    keys: set[str] = set()
+    vouched: list[str] = []
+    refused: list[str] = []
     for seal in sealed.seals:
         try:
             if seal.type != "sshsig":
@@ -272,26 +282,26 @@ def _evidence(page: bytes, certificate: Certificate, folder: Path, protocol: _Pr
         protocol.failed("evidence", Code.TAMPERED, "the certificate names no chain of its own run")
         raise _Stop
     with tempfile.TemporaryDirectory(prefix="certify-verify-") as scratch:
-        views: dict[str, EvidenceView] = {}
+        places = {chain.name: Path(scratch) / f"{index}.jsonl" for index, chain in enumerate(listed)}
         try:
             packed = dict(zip((chain.name for chain in embedded), slot.chains(page, len(embedded)), strict=True))
-            for index, chain in enumerate(listed):
-                target = Path(scratch) / f"{index}.jsonl"
-                unpack(chain, packed.get(chain.name), folder, target)
-                views[chain.attached_as] = EvidenceView(target)
-                _compare_chain(chain, views[chain.attached_as])
+            for chain in listed:
+                unpack(chain, packed.get(chain.name), folder, places[chain.name])
+            attached = {chain.attached_as: EvidenceView(places[chain.name]) for chain in listed[1:]}
+            view = EvidenceView(places[EVIDENCE], attached)
+            for chain in listed:
+                _compare_chain(chain, attached.get(chain.attached_as, view))
         except PackError as error:
             protocol.failed("evidence", Code.CANNOT_RECOMPUTE if error.missing else Code.TAMPERED, str(error))
             raise _Stop from error
         except (slot.SlotError, EvidenceError) as error:
             protocol.failed("evidence", Code.TAMPERED, str(error).replace(scratch, ""))
             raise _Stop from error
-        protocol.passed("evidence", f"{sum(len(view) for view in views.values())} records, chain unbroken, as sealed")
-        main = views.pop("")
-        yield EvidenceView(main.path, views)
+        protocol.passed("evidence", f"{sum(chain.records for chain in listed)} records, chain unbroken, as sealed")
+        yield view
 
 
-def _compare_chain(chain: claims.Chain, view: EvidenceView) -> None:
+def _compare_chain(chain: Chain, view: EvidenceView) -> None:
     found = (len(view), view.head_sha256, view.complete, view.torn)
     if found != (chain.records, chain.head_sha256, chain.complete, False):
         raise EvidenceError(f"{chain.name}: its length, end or completeness is not what the certificate says")
@@ -319,7 +329,7 @@ def _recompute(certificate: Certificate, view: EvidenceView, protocol: _Protocol
         expected = claims.claim(
             claims.stated_in(predicate), plan, thresholds, verdicts, view, chains=predicate.evidence
         )
-    except (KeyError, ValueError) as error:
+    except Exception as error:
         code = _same_suite(plan, Code.TAMPERED)
         protocol.failed("recompute", code, f"the evidence cannot be judged: {type(error).__name__}: {error}")
         raise _Stop from error
@@ -331,7 +341,9 @@ def _recompute(certificate: Certificate, view: EvidenceView, protocol: _Protocol
     wrong += [f"subject {name}" for name, one in subjects.items() if certificate.subject(name) != one]
     if wrong:
         protocol.failed(
-            "recompute", _same_suite(plan, Code.TAMPERED), f"does not follow from the evidence: {', '.join(wrong)}"
+            "recompute",
+            _same_suite(plan, Code.TAMPERED),
+            f"by certify {certify.__version__} these do not follow from the evidence: {', '.join(wrong)}",
         )
     else:
         protocol.passed("recompute", f"{len(verdicts)} verdicts and the summary follow from the evidence")
