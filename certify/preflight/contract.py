@@ -3,6 +3,7 @@
 from certify.cases.picks import Picks
 from certify.deployment.recorder import Recorder
 from certify.plan import PlannedTrial
+from certify.preflight.plans import TINY_TOKENS
 from certify.records import ChatRequest, Message, Thinking
 
 REQUIREMENT = "PRE-CONTRACT-01"
@@ -20,5 +21,5 @@ def _sum(trial: PlannedTrial) -> ChatRequest:
     picks = Picks(trial.seed, "contract")
     question = f"What is {picks.between(11, 99)} plus {picks.between(11, 99)}? Answer in one short sentence."
     return ChatRequest(
-        (Message("user", question),), max_tokens=32, stream=trial.stream, thinking=Thinking(trial.thinking)
+        (Message("user", question),), max_tokens=TINY_TOKENS, stream=trial.stream, thinking=Thinking(trial.thinking)
     )

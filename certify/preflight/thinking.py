@@ -3,11 +3,10 @@
 from certify.cases.picks import Picks
 from certify.deployment.recorder import Recorder
 from certify.plan import PlannedTrial
+from certify.preflight.plans import THINKING_BUDGET_TOKENS, THINKING_TOKENS
 from certify.records import ChatRequest, Message, Thinking
 
 REQUIREMENT = "PRE-THINK-01"
-# Enough to see that thinking begins, and what follows a short thought; the answer itself is not scored.
-MAX_TOKENS, THINKING_BUDGET_TOKENS = 96, 32
 
 
 def collect_thinking(recorder: Recorder) -> None:
@@ -28,7 +27,7 @@ def _riddle(trial: PlannedTrial) -> ChatRequest:
     mode = Thinking(trial.thinking)
     return ChatRequest(
         (Message("user", question),),
-        max_tokens=MAX_TOKENS,
+        max_tokens=THINKING_TOKENS,
         stream=True,
         thinking=mode,
         thinking_budget_tokens=None if mode is Thinking.OFF else THINKING_BUDGET_TOKENS,

@@ -3,11 +3,11 @@
 from certify.cases.corpora import copying_prompt
 from certify.deployment.recorder import Recorder
 from certify.quality.asking import ask_cases
+from certify.quality.plans import COPY_TOKENS
 from certify.records import Arm, ChatRequest, Message, Thinking
 
 LAYER0, PAIRED = "QUAL-SPEC-01", "QUAL-SPEC-05"
 BEFORE, AFTER = "spec:before", "spec:after"
-MAX_TOKENS = 128  # about two thirds of the twelve lines: enough steps to draft
 
 
 def collect_copies(recorder: Recorder) -> None:
@@ -24,7 +24,7 @@ def _copy(recorder: Recorder, arm: Arm) -> None:
     for trial in trials:
         recorder.progress(f"speculation: copying, {arm}")
         request = ChatRequest(
-            (Message("user", copying_prompt(trial.seed)),), max_tokens=MAX_TOKENS, thinking=Thinking(trial.thinking)
+            (Message("user", copying_prompt(trial.seed)),), max_tokens=COPY_TOKENS, thinking=Thinking(trial.thinking)
         )
         recorder.ask(trial.trial_id, request, recipe={"seed": trial.seed})
 
