@@ -12,7 +12,7 @@ from certify.wire.counters import read_counters
 from certify.wire.identity import Identity, read_identity
 
 REQUIREMENT = "PRE-IDENT-01"
-START, END = "identity:", "identity-end:"
+START, RESUME, END = "identity:", "identity-resume:", "identity-end:"
 RULE = (
     "engine, version, model, context and every configuration fact are the same in all identity probes; the model name "
     "and fingerprint of all answers are the same; no total falls; one difference fails"
@@ -39,9 +39,11 @@ def judge_identity(view: EvidenceView, plan: Plan, thresholds: Thresholds) -> Ve
     """
     del plan, thresholds
     probes = list(view.probes())
-    start = [(seq, probe) for seq, probe in probes if probe.name.startswith(START)]
-    end = [(seq, replace(probe, name=START + probe.path)) for seq, probe in probes if probe.name.startswith(END)]
-    seqs = tuple(sorted(seq for seq, _ in (*start, *end)))
+    start, resumed, end = (
+        [(seq, replace(probe, name=START + probe.path)) for seq, probe in probes if probe.name.startswith(prefix)]
+        for prefix in (START, RESUME, END)
+    )
+    seqs = tuple(sorted(seq for seq, _ in (*start, *resumed, *end)))
     if not start or not end:
         which = "start" if not start else "end"
         return Verdict(
@@ -58,7 +60,7 @@ def judge_identity(view: EvidenceView, plan: Plan, thresholds: Thresholds) -> Ve
         for seq, probe in end
         if not _answered(probe) and any(_answered(first) and first.path == probe.path for _, first in start)
     ]
-    changes, notes = _compare(start, end)
+    changes, notes = _compare(start, resumed, end)
     models, fingerprints, answers = _echoes(view)
     changes += _constant("the model name in the answers", models)
     changes += _constant("the system fingerprint in the answers", fingerprints)
@@ -104,28 +106,24 @@ def _status(probe: Probe) -> str:
     return f"HTTP {probe.status}" if probe.failure is None else brief(probe.failure.message)
 
 
-def _compare(start: list[tuple[int, Probe]], end: list[tuple[int, Probe]]) -> tuple[list[Finding], list[Finding]]:
-    """(differences, notes) between the first probe of each path, later ones (a resumed run's), and the end."""
-    firsts: dict[str, tuple[int, Probe]] = {}
-    for seq, probe in start:
-        firsts.setdefault(probe.path, (seq, probe))
-    later = [one for one in start if one not in firsts.values()]
-    first = read_identity(probe for _, probe in firsts.values())
+_Probes = list[tuple[int, Probe]]
+
+
+def _compare(start: _Probes, resumed: _Probes, end: _Probes) -> tuple[list[Finding], list[Finding]]:
+    """(differences, notes) between the start and each later round of probes: of a resumed run, and of the end."""
+    firsts = {probe.path: (seq, probe) for seq, probe in reversed(start)}
     changes: dict[str, Finding] = {}
     notes: dict[str, Finding] = {}
-    for round_ in (later, end):
-        # Only paths that answered both times are compared: an optional page that went missing is told by its status.
-        pages = {probe.path: (seq, probe) for seq, probe in round_ if _answered(probe)}
-        if not pages:
-            continue
+    for later in (resumed, end):
+        # Only pages that answered both times are compared: one that is gone is told by its status.
+        pages = {probe.path: (seq, probe) for seq, probe in later if _answered(probe)}
         same = [firsts[path] for path in pages if path in firsts and _answered(firsts[path][1])]
-        before = read_identity(probe for _, probe in same)
-        now = read_identity(probe for _, probe in pages.values())
-        shown_by = tuple(sorted(seq for seq, _ in (*same, *pages.values())))
+        again = [pages[probe.path] for _, probe in same]
+        before, now = (read_identity(probe for _, probe in ones) for ones in (same, again))
+        shown_by = tuple(sorted(seq for seq, _ in (*same, *again)))
         for text in _differences(before, now):
             changes.setdefault(text, Finding(text, shown_by))
-        added = sorted(set(now.models) - set(first.models))
-        if added:
+        if added := sorted(set(now.models) - set(before.models)):
             text = f"models were added to the list: {', '.join(map(brief, added[:5]))}"
             notes.setdefault(text, Finding(text, shown_by))
     return list(changes.values()), list(notes.values())
