@@ -44,7 +44,8 @@ _MARKUP = (
     (
         "template",
         re.compile(
-            r"<\|[a-z0-9_▁ ]{2,40}\|>|<｜[^｜<>]{1,40}｜>|</?(?:start|end)_of_turn>|</s>|<(?:bos|eos|pad|unk)>|\[/?INST\]",
+            r"<\|[a-z0-9_▁ ]{2,40}\|>|<｜[^｜<>]{1,40}｜>|</?(?:start|end)_of_turn>|</s>|<(?:bos|eos|pad|unk)>"
+            r"|\[/?INST\]",
             re.IGNORECASE,
         ),
     ),
@@ -84,9 +85,7 @@ def envelope_faults(
     return tuple(fault.text for fault in faults(asked, exchange, answer, literals=literals))
 
 
-def faults(
-    asked: Asked, exchange: Exchange, answer: Answer, *, literals: tuple[str, ...] = ()
-) -> tuple[Fault, ...]:
+def faults(asked: Asked, exchange: Exchange, answer: Answer, *, literals: tuple[str, ...] = ()) -> tuple[Fault, ...]:
     """The same with their kinds; when no answer came, that is the only fault."""
     if refusal(asked, exchange, answer):
         return ()

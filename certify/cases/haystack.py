@@ -34,11 +34,12 @@ _NEEDLE_LENGTH = len(_NEEDLE.split()) - 2 + KEY_WORDS + VALUE_WORDS
 _SLOT_LENGTH = _NEEDLE_LENGTH + 4
 _QUESTION_LENGTH = len(_QUESTION.split()) - 1 + KEY_WORDS
 # The filler goes link, article, noun, link, article, noun, ...: it reads like talk and has no sentence twice.
-_LINKS = (
+_LINK_TEXT = (
     "and near under behind beside before after from with for over by to on in into past through above below toward "
     "around took found saw held moved kept met brought passed made drew sent turned reached was had"
-).split()
-_ARTICLES = "the the the a a its one this that each".split()
+)
+_LINKS = _LINK_TEXT.split()
+_ARTICLES = ("the", "the", "the", "a", "a", "its", "one", "this", "that", "each")
 _LONGEST_ANSWER_WORDS = 40
 _WORD = re.compile(r"[a-z]+")
 
@@ -166,9 +167,8 @@ def _needles(seed: str, nouns: Sequence[str], haystack_words: int, strata: int) 
     room = haystack_words - first
     slots = max(strata, 1) * NEEDLES_PER_STRATUM
     if strata < 1 or room // slots < _SLOT_LENGTH:
-        raise ValueError(
-            f"{slots} needles need a prompt of {shortest(slots // NEEDLES_PER_STRATUM)} words, not {haystack_words + _QUESTION_LENGTH}"
-        )
+        fewest, asked = shortest(slots // NEEDLES_PER_STRATUM), haystack_words + _QUESTION_LENGTH
+        raise ValueError(f"{slots} needles need a prompt of {fewest} words, not {asked}")
     picks = Picks(seed, "needles")
     used: set[tuple[str, ...]] = set()
     needles = []

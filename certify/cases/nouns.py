@@ -4,8 +4,7 @@ Checked word by word against the tokenizers of SmolLM2, DeepSeek-V4, GPT-2, cl10
 splits one of them is found out by calibration, and the word is dropped from its haystacks.
 """
 
-NOUNS: tuple[str, ...] = tuple(
-    """
+_WORDS = """
 ability acid action activity actor age agency air airport almond amount analysis anchor angle animal ankle ant
 antenna anthem apple approach area arm armor army arrow art article artist ash atom attention attic aunt author
 authority autumn award axe back bag baker ball ballot banana band bank barley barn barrel base basement basket bat
@@ -53,5 +52,6 @@ track trade trail train training trash treatment treaty tree triangle tribe trip
 union universe valley value valve vanilla vapor vein verse version view village violin vitamin volcano vote wage
 wall watch water waterfall wave wedding week wheat wheel wind window wine winter wire witch wolf wood wool work
 worker world wrist writer yard year yeast yogurt zoo
-""".split()
-)
+"""
+
+NOUNS: tuple[str, ...] = tuple(_WORDS.split())

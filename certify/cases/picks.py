@@ -26,9 +26,7 @@ class Picks:
         """An integer from 0 to `bound` - 1; for the small bounds used here its bias lies under bound / 2**64."""
         if not self._words:
             raw = hashlib.shake_256(self._name + self._block.to_bytes(8, "big")).digest(_WORD_BYTES * _BLOCK_WORDS)
-            self._words = [
-                int.from_bytes(raw[at : at + _WORD_BYTES], "big") for at in range(0, len(raw), _WORD_BYTES)
-            ]
+            self._words = [int.from_bytes(raw[at : at + _WORD_BYTES], "big") for at in range(0, len(raw), _WORD_BYTES)]
             self._block += 1
         return self._words.pop() % bound
 

@@ -77,8 +77,8 @@ def _departure(body: str, parser_says: str) -> str:
 
 
 def shown(value: object) -> str:
-    """A value as JSON for a sentence, cut at 80 characters; control characters stay escaped."""
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    """A value as JSON for a sentence, cut at 80 characters; controls and lone surrogates stay escaped."""
+    text = json.dumps(value, ensure_ascii=False, default=str).encode(errors="backslashreplace").decode()
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
 
@@ -96,7 +96,7 @@ def schema_breach(schema: Json, value: Exact) -> str:
     """
     validator = Draft202012Validator(cast("dict[str, object]", schema))
     try:
-        errors = list(islice(validator.iter_errors(value), _FIRST_ERRORS))
+        errors = list(islice(validator.iter_errors(_with_floats(value)), _FIRST_ERRORS))
     except RecursionError:
         return "$ is nested too deeply for its schema"
     if not errors:
@@ -106,6 +106,19 @@ def schema_breach(schema: Json, value: Exact) -> str:
     for part in first.absolute_path:
         path = child(path, part)
     return f"{path} breaks `{first.validator}`: expected {shown(first.validator_value)}, got {shown(first.instance)}"
+
+
+def _with_floats(value: Exact) -> Json:
+    # Draft 2020-12 calls 3.0 an integer, and jsonschema knows that of floats only; exactness is a matter of value.
+    match value:
+        case Decimal():
+            return float(value)
+        case list():
+            return [_with_floats(item) for item in value]
+        case dict():
+            return {key: _with_floats(item) for key, item in value.items()}
+        case _:
+            return value
 
 
 def first_difference(expected: Json, got: Exact, path: str = "$") -> str:
@@ -120,32 +133,38 @@ def first_difference(expected: Json, got: Exact, path: str = "$") -> str:
 def _differences(expected: Json, got: Exact, path: str) -> Iterator[str]:
     match expected, got:
         case dict(), dict():
-            for key in expected:
-                if key in got:
-                    yield from _differences(expected[key], got[key], child(path, key))
-                else:
-                    yield f"{child(path, key)}: expected {shown(expected[key])}, got nothing"
-            for key in got:
-                if key not in expected:
-                    yield f"{child(path, key)}: expected no such key, got {shown(got[key])}"
+            yield from _in_objects(expected, got, path)
         case list(), list():
             if len(expected) != len(got):
                 yield f"{path}: expected {len(expected)} items, got {len(got)}"
             for place, (wanted, item) in enumerate(zip(expected, got, strict=False)):
                 yield from _differences(wanted, item, child(path, place))
-        case float(), Decimal() | int() if not isinstance(got, bool):
-            if Decimal(repr(expected)) != got:
-                yield f"{path}: expected {shown(expected)}, got {shown(got)}"
         case _:
-            if type(expected) is not type(got) or expected != got:
+            if not _same(expected, got):
                 yield f"{path}: expected {_typed(expected)}, got {_typed(got)}"
+
+
+def _in_objects(expected: dict[str, Json], got: dict[str, Exact], path: str) -> Iterator[str]:
+    for key, wanted in expected.items():
+        if key in got:
+            yield from _differences(wanted, got[key], child(path, key))
+        else:
+            yield f"{child(path, key)}: expected {_typed(wanted)}, got nothing"
+    for key in sorted(got.keys() - expected.keys()):
+        yield f"{child(path, key)}: expected no such key, got {_typed(got[key])}"
+
+
+def _same(expected: Json, got: Exact) -> bool:
+    if isinstance(expected, float):
+        return isinstance(got, Decimal | int) and not isinstance(got, bool) and Decimal(repr(expected)) == got
+    return type(expected) is type(got) and expected == got
 
 
 def _typed(value: object) -> str:
     match value:
         case str():
             return f"the string {shown(value)}"
-        case Decimal():
+        case Decimal() | float():
             return f"the number {str(value)[:_SHOWN]}"
         case dict():
             return f"the object {shown(value)}"
