@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 from certify.cases import haystack
 from certify.cases.haystack import NeedleScore
+from certify.cases.nouns import NOUNS
 from certify.evidence import EvidenceView
 from certify.judging import Judge
-from certify.judging.measured import NS_PER_S, Measured, figure, flaw, measured, timeline, whole, wholes
+from certify.judging.measured import NS_PER_S, Measured, figure, flaw, measured, timeline
 from certify.judging.reading import quote
-from certify.plan import Plan, PlannedGate
+from certify.plan import Plan, PlannedGate, whole_parameter, whole_parameters
 from certify.records import Bound, Figure, Finding, Json, Outcome, Verdict
 from certify.stats import lower_bound
 from certify.thresholds import Thresholds
@@ -20,6 +21,7 @@ SHOWN = 10
 
 RUNG_MISSES, ALL_MISSES, RESERVES_WRONG = 3, 5, 2  # FAIL from so many on
 SPARED_ON_RUNG, SPARED_IN_ALL = 1, 2  # unconfirmed misses that a PASS may list
+FEWEST_NOUNS = 100  # of which a haystack is built
 CUT_TOKENS = 64  # a rung that falls short by more was cut; by less, the builder may be off
 
 COLD_TOKENS, COLD_SHARE = 64, 0.05
@@ -104,7 +106,7 @@ def _calibrated(gate: PlannedGate, trials: list[Measured]) -> Verdict | None:
     """The verdict that a failed calibration gives; None when rungs could be asked."""
     tiny = sorted((one for one in trials if one.trial_id.case == "calibration"), key=lambda one: one.trial_id.repeat)
     evidence = tuple(one.seq for one in trials)
-    sizes = wholes(gate.parameters, "calibration_words")
+    sizes = whole_parameters(gate, "calibration_words")
     if len(tiny) < len(sizes):
         return Verdict(EXACT, Outcome.NOT_RUN, "calibration did not run to its end", gate.rule, evidence=evidence)
     flaws = [found for one in tiny if (found := flaw(one))]
@@ -140,7 +142,7 @@ def _rungs(gate: PlannedGate, trials: list[Measured]) -> list[_Rung]:
     for ones in by_case.values():
         ones.sort(key=lambda one: one.trial_id.repeat)
     found = []
-    pairs = zip(wholes(gate.parameters, "rungs"), wholes(gate.parameters, "strata"), strict=True)
+    pairs = zip(whole_parameters(gate, "rungs"), whole_parameters(gate, "strata"), strict=True)
     for tokens, strata in pairs:
         asked, mended, reserves = (by_case.get(f"rung-{tokens}{part}", []) for part in ("", "/mended", "/reserve"))
         found.append(_Rung(tokens, strata, asked, mended, reserves))
@@ -273,12 +275,17 @@ def _questions(rung: _Rung, seeds: Mapping[str, str]) -> list[_Question]:
         question = (one.trial_id.repeat % reserves + 1) * rung.strata + stratum if reserve else stratum
         words, dropped = one.recipe.get("words"), one.recipe.get("dropped")
         score = NeedleScore.WRONG
-        if type(words) is int and isinstance(dropped, list):
+        if type(words) is int and isinstance(dropped, list) and _fits(words, rung, len(dropped)):
             names = tuple(str(word) for word in dropped)
             expected = haystack.expected_answer(seed, words, rung.strata, question, names)
             score = haystack.score_needle(expected, one.answer.content)
         found.append(_Question(one, stratum, reserve, score, (stratum + 0.5) / rung.strata))
     return found
+
+
+def _fits(words: int, rung: _Rung, dropped: int) -> bool:
+    """Whether a recipe can be that of this rung at all: evidence of a stranger may say anything."""
+    return haystack.shortest(rung.strata) <= words <= rung.tokens and dropped <= len(NOUNS) - FEWEST_NOUNS
 
 
 def _found(
@@ -291,7 +298,7 @@ def _found(
     asked = {tokens: sum(not one.reserve for one in ones) for tokens, ones in by_rung.items()}
     total, missed = sum(asked.values()), sum(map(len, misses.values()))
     outcome, reason = _rule(gate, by_rung, misses)
-    share = 100 * (total - missed) / total
+    share, proven = 100 * (total - missed) / total, lower_bound(total - missed, total)
     if bound and outcome is Outcome.PASS and share * 10**bound.decimals < bound.scaled:
         outcome, reason = Outcome.INCONCLUSIVE, f"{share:.1f} % found lies below {bound}"
     silent = sum(one.score is NeedleScore.NO_ANSWER for ones in misses.values() for one in ones)
@@ -303,7 +310,7 @@ def _found(
     return Verdict(
         NEEDLES,
         outcome,
-        f"needles found by rung: {rungs}; {total - missed} of {total} prove p >= {lower_bound(total - missed, total):.3f}"
+        f"needles found by rung: {rungs}; {total - missed} of {total} prove p >= {proven:.3f}"
         + (f" ({reason})" if reason else ""),
         gate.rule,
         figures,
@@ -333,7 +340,7 @@ def _rule(
                     Outcome.FAIL,
                     f"{wrong} of {len(reserves)} reserves wrong at rung {tokens:,}, stratum {one.stratum}",
                 )
-            if len(reserves) < whole(gate.parameters, "reserves"):
+            if len(reserves) < whole_parameter(gate, "reserves"):
                 return Outcome.ERROR, f"the reserves of rung {tokens:,}, stratum {one.stratum} were not asked"
     if total >= ALL_MISSES:
         return Outcome.FAIL, f"{total} misses in all"

@@ -7,7 +7,7 @@ from certify.cases import haystack
 from certify.cases.haystack import HaystackPrompt, NeedleScore
 from certify.cases.nouns import NOUNS
 from certify.deployment.recorder import Recorder
-from certify.plan import PlannedGate, PlannedTrial
+from certify.plan import PlannedGate, PlannedTrial, whole_parameter, whole_parameters
 from certify.records import Arm, ChatRequest, Exchange, Json, Message, Thinking, TrialId
 from certify.stats import prefill_fit
 from certify.wire.answer import read_answer
@@ -41,7 +41,7 @@ def climb(recorder: Recorder) -> None:
     calibration = ladder.calibrate()
     if calibration is None:
         return
-    for tokens, strata in zip(_wholes(gate.parameters, "rungs"), _wholes(gate.parameters, "strata"), strict=True):
+    for tokens, strata in zip(whole_parameters(gate, "rungs"), whole_parameters(gate, "strata"), strict=True):
         if not ladder.ask_rung(calibration, tokens, strata):
             return
 
@@ -76,7 +76,7 @@ class _Ladder:
 
     def calibrate(self) -> Calibration | None:
         """Template overhead and split words; None when usage does not follow the words of tiny prompts."""
-        sizes = _wholes(self._gate.parameters, "calibration_words")
+        sizes = whole_parameters(self._gate, "calibration_words")
         seed = self._trials[TrialId(EXACT, "calibration", Arm.SERVED, 0)].seed
         counts = [self._count(haystack.calibration_prompt(seed, words), {"words": words}) for words in sizes]
         known = [count for count in counts if count is not None]
@@ -97,7 +97,7 @@ class _Ladder:
         """Nouns of one token each, by group testing: a group is good when its count has no excess."""
         good: set[str] = set()
         groups: list[Sequence[str]] = [NOUNS]
-        while groups and len(good) < ENOUGH_NOUNS and self._tiny < _whole(self._gate.parameters, "tiny_requests"):
+        while groups and len(good) < ENOUGH_NOUNS and self._tiny < whole_parameter(self._gate, "tiny_requests"):
             group = groups.pop()
             count = self._count(haystack.words_prompt(group), {"group": list(group)})
             if count == overhead + len(group) + FRAME_WORDS:
@@ -132,7 +132,7 @@ class _Ladder:
             self._question(asking, f"{case}/mended", 0, 0)
         self._learn(tokens, cold)
         answers = [cold, *(self._question(asking, case, question, question) for question in range(1, strata))]
-        reserves = _whole(self._gate.parameters, "reserves")
+        reserves = whole_parameter(self._gate, "reserves")
         for stratum in (one for one, exchange in enumerate(answers) if not asking.found(one, exchange)):
             for reserve in range(reserves):
                 question = (reserve + 1) * strata + stratum
@@ -149,7 +149,7 @@ class _Ladder:
             "dropped": list(rung.dropped),
         }
         text = padded(haystack.build(rung.seed, rung.words, rung.strata, question, rung.dropped), rung.pad)
-        return self._ask(place, text, _whole(self._gate.parameters, "answer_tokens"), recipe, stream=True)
+        return self._ask(place, text, whole_parameter(self._gate, "answer_tokens"), recipe, stream=True)
 
     def _ask(self, place: TrialId, text: str, max_tokens: int, recipe: Mapping[str, Json], *, stream: bool) -> Exchange:
         request = ChatRequest((Message("user", text),), max_tokens, stream=stream, thinking=self._thinking)
@@ -175,17 +175,3 @@ def padded(prompt: HaystackPrompt, pad: int) -> str:
     if pad < 0:
         body = body.rsplit(" ", -pad)[0]
     return " ".join((body, *("the",) * pad, prompt.question))
-
-
-def _whole(parameters: Mapping[str, Json], name: str) -> int:
-    value = parameters[name]
-    if type(value) is not int:
-        raise ValueError(f"the plan's parameter {name!r} is {value!r}, expected an integer")
-    return value
-
-
-def _wholes(parameters: Mapping[str, Json], name: str) -> tuple[int, ...]:
-    values = parameters[name]
-    if not isinstance(values, list):
-        raise ValueError(f"the plan's parameter {name!r} is {values!r}, expected a list of integers")  # noqa: TRY004
-    return tuple(_whole({name: value}, name) for value in values)
