@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from certify.records import Json, Probe
 from certify.wire.answer import Answer
-from certify.wire.counters import CONFIGURATION
+from certify.wire.counters import CONFIGURATION, RELEVANT
 from certify.wire.hostile import LooseJson, shown
 from certify.wire.prometheus import PromSample, samples
 
@@ -79,7 +79,7 @@ def read_identity(probes: Iterable[Probe], answers: Iterable[Answer] = ()) -> Id
     cards = _cards(page.get("/v1/models", ""))
     props, info = _object(page.get("/props", "")), _object(page.get("/server_info", ""))
     config = _member(info, "vllm_config")
-    figures = tuple(samples(page.get("/metrics", page.get("/prometheus/metrics", ""))))
+    figures = tuple(samples(page.get("/metrics", page.get("/prometheus/metrics", "")), RELEVANT)))
     tiny = _text(_object(page.get("/v1/chat/completions", "")).get("system_fingerprint"))
     told = (tiny, *(answer.system_fingerprint for answer in answers))
     fingerprints = tuple(name for name in dict.fromkeys(told) if name)
