@@ -71,6 +71,8 @@ def load(path: Path, root: Path) -> Capture | None:
         return _timed_lines(path, name)
     if path.name.startswith("http-"):
         return _page(path, name)
+    if path.parent.name == "pages":
+        return None
     if path.suffix == ".json" and not path.name.startswith(("summary-", "greedy", "expected")):
         return _json_file(path, name)
     return None
@@ -131,7 +133,7 @@ def _page(path: Path, name: str) -> Capture:
     head = re.match(
         r"(?P<method>\S+) (?P<path>\S+)[^\n]*\n.*?\n(?P<status>\d{3})(?: in [^\n]+)?\n(?P<headers>[^\n]*)\n\n",
         text,
-        re.S,
+        re.DOTALL,
     )
     assert head, name
     headers = json.loads(head["headers"])

@@ -1,3 +1,5 @@
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,7 +62,7 @@ def test_a_stream_means_what_the_standard_says(stream):
 @given(STREAMS, st.lists(st.integers(0, 400), max_size=12))
 def test_any_split_gives_the_same_events_with_the_stamp_of_the_read_that_completed_them(stream, cuts):
     edges = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
-    reads = [stream[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    reads = [stream[start:end] for start, end in itertools.pairwise(edges)]
     bytewise = [event for event in parse(*(bytes([byte]) for byte in stream)) if event.flaw != "unterminated"]
     read_of_byte = [number for number, read in enumerate(reads) for _ in read]
     split = parse(*reads)
