@@ -2,12 +2,17 @@
 
 import hashlib
 import hmac
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from certify.codec import canonical, digest, from_json, parse_json, to_json
 from certify.records import Arm, Json, Level, TrialId
+from certify.requirements import REQUIREMENTS
 
 SCHEMA = 1
+
+# The repeat of an interrupted trial is a new trial: its number lies this far above the one that it replaces.
+REPLACEMENT = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +87,40 @@ class Plan:
         """The planned gate of a requirement, or None where the plan does not hold it."""
         return next((gate for gate in self.gates if gate.requirement == requirement), None)
 
+    def planned_trial(self, trial_id: TrialId) -> PlannedTrial | None:
+        """The planned trial that this execution, or the one that it replaces, carries out; None for any other."""
+        gate = self.gate(trial_id.requirement)
+        planned_id = replace(trial_id, repeat=trial_id.repeat % REPLACEMENT)
+        return next((trial for trial in gate.trials if trial.trial_id == planned_id), None) if gate else None
+
     def to_bytes(self) -> bytes:
         """The canonical bytes of `plan.json`."""
         return canonical(to_json(self))
+
+
+def whole_parameter(gate: PlannedGate, name: str) -> int:
+    """An integer among a gate's parameters.
+
+    Raises:
+        ValueError: the plan holds no such integer.
+    """
+    value = gate.parameters.get(name)
+    if type(value) is not int:
+        raise ValueError(f"{gate.requirement} in the plan: parameter {name!r} is {value!r}, expected an integer")
+    return value
+
+
+def whole_parameters(gate: PlannedGate, name: str) -> tuple[int, ...]:
+    """A list of integers among a gate's parameters.
+
+    Raises:
+        ValueError: the plan holds no such list.
+    """
+    values = gate.parameters.get(name)
+    whole = [value for value in values if type(value) is int] if isinstance(values, list) else []
+    if not isinstance(values, list) or len(whole) < len(values):
+        raise ValueError(f"{gate.requirement} in the plan: parameter {name!r} is {values!r}, expected integers")
+    return tuple(whole)
 
 
 def from_bytes(raw: bytes) -> Plan:
@@ -103,3 +139,35 @@ def case_seed(seed: str, challenge: str, requirement: str, case: str, repeat: in
     """
     key = canonical([seed, challenge])
     return hmac.new(key, canonical([requirement, case, repeat]), hashlib.sha256).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanContext:
+    """What the rooms' planners know when they plan: the profile, the seeds, what probing saw, what the owner declares.
+
+    `declared` maps a capability's name to what `deployment.toml` says of it; a capability that it does not name is
+    missing. `has_spec_off` says that the other arm can be asked in this run or is attached as evidence. `budget_s` are
+    the seconds that `--budget` leaves, None without one.
+    """
+
+    profile: str
+    seed: str
+    challenge: str
+    context_tokens: int | None
+    engine: str
+    max_sequences: int | None
+    declared: Mapping[str, bool]
+    has_spec_off: bool
+    budget_s: int | None
+
+    def level(self, requirement: str) -> Level:
+        """What the profile asks of a requirement; ABSENT means that its gate is not planned.
+
+        Raises:
+            KeyError: no such requirement.
+        """
+        return REQUIREMENTS[requirement].level(self.profile)
+
+    def case_seed(self, requirement: str, case: str, repeat: int) -> str:
+        """The seed of one case of this run (`case_seed` with the run's own seed and challenge)."""
+        return case_seed(self.seed, self.challenge, requirement, case, repeat)

@@ -128,3 +128,28 @@ def planned(profile: str) -> tuple[Requirement, ...]:
     if profile not in PROFILES:
         raise KeyError(profile)
     return tuple(entry for entry in _CATALOGUE if entry.level(profile) is not Level.ABSENT)
+
+
+# The cheapest and most damning first; what speaks of the whole run last (DESIGN §5).
+_RUN_ORDER = (
+    "contract",
+    "thinking",
+    "ruler",
+    "c1",
+    "quality",
+    "prefix-cache",
+    "speculation",
+    "long-context",
+    "identity",
+)
+_LAST = ("PRE-CONTRACT-02",)
+
+
+def in_run_order() -> tuple[Requirement, ...]:
+    """Every requirement in the order in which a run takes them."""
+
+    def place(entry: Requirement) -> tuple[bool, int]:
+        family = _RUN_ORDER.index(entry.family) if entry.family in _RUN_ORDER else len(_RUN_ORDER)
+        return entry.id in _LAST, family
+
+    return tuple(sorted(_CATALOGUE, key=place))

@@ -105,6 +105,20 @@ def build(
     return HaystackPrompt(" ".join(words), question, asked.value, asked.at)
 
 
+def expected_answer(
+    seed: str, words_total: int, strata: int, question_index: int, dropped_words: Collection[str] = ()
+) -> str:
+    """The `expected` of `build` with the same arguments, without building the text: what a judge needs.
+
+    Raises:
+        ValueError: the needles do not fit into so few words, or there is no such question.
+    """
+    needles = _needles(seed, _nouns_without(dropped_words), words_total - _QUESTION_LENGTH, strata)
+    if not 0 <= question_index < len(needles):
+        raise ValueError(f"question {question_index} of a haystack with {len(needles)} needles")
+    return needles[(question_index % strata) * NEEDLES_PER_STRATUM + question_index // strata].value
+
+
 def shortest(strata: int) -> int:
     """The fewest words that a haystack with so many strata can have."""
     return 1 + NONCE_WORDS + strata * NEEDLES_PER_STRATUM * _SLOT_LENGTH + _QUESTION_LENGTH

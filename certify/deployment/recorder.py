@@ -1,4 +1,4 @@
-"""Asks the deployment and writes every exchange into the evidence, once: what a resumed run already has is not asked."""
+"""Asks the deployment and writes every exchange into the evidence; what a resumed run already has is not asked."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -6,11 +6,8 @@ from dataclasses import replace
 
 from certify.deployment.client import Deployment
 from certify.evidence import EvidenceView, EvidenceWriter
-from certify.plan import Plan
-from certify.records import Arm, ChatRequest, Event, Exchange, FailureKind, Json, Sample, Trial, TrialId
-
-# The repeat of an interrupted trial is a new trial: its number lies this far above the one that it replaces.
-REPLACEMENT = 1000
+from certify.plan import REPLACEMENT, Plan
+from certify.records import Arm, ChatRequest, Event, Exchange, FailureKind, Json, Probe, Sample, Trial, TrialId
 
 
 class Recorder:
@@ -25,13 +22,17 @@ class Recorder:
         before: EvidenceView,
         progress: Callable[[str], None],
     ) -> None:
-        """`before` is the chain as it was when this run took it over; its finished trials are not asked again."""
+        """`before` is the chain as it was when this run took it over; its finished trials are not asked again.
+
+        `probes` are those that it holds: what preflight saw.
+        """
         self.plan = plan
         self.progress = progress
         self._deployments = deployments
         self._writer = writer
         self._known = {trial.trial_id: trial.exchange for _, trial in before.trials()}
         self._lock = threading.Lock()
+        self.probes = tuple(probe for _, probe in before.probes())
 
     @property
     def arms(self) -> tuple[Arm, ...]:
@@ -74,6 +75,12 @@ class Recorder:
         sample = self._deployments[arm].counters(name, arm)
         self._writer.sample(sample)
         return sample
+
+    def probe(self, name: str, path: str, arm: Arm = Arm.SERVED) -> Probe:
+        """What the arm answers to a GET of `path` now, recorded under a name."""
+        probe = self._deployments[arm].probe(name, "GET", path)
+        self._writer.probe(probe)
+        return probe
 
     def event(self, event: Event) -> None:
         """Record something that happened to the run itself."""

@@ -27,11 +27,20 @@ def judges() -> Mapping[str, Judge]:
 
 
 def judge(requirement: str, view: EvidenceView, plan: Plan, thresholds: Thresholds) -> Verdict:
-    """The verdict on one requirement; NOT_RUN when its gate did not run to its end.
+    """The verdict on one requirement; NOT_RUN when its gate did not run to its end, ERROR when it broke.
 
     Raises:
         KeyError: no such judge: a mistake in the suite itself.
     """
+    crashes = [(seq, event) for seq, event in view.events("gate-crashed") if event.requirement == requirement]
+    if crashes and requirement not in view.finished_gates():
+        return Verdict(
+            requirement,
+            Outcome.ERROR,
+            f"the gate broke in the suite's own code: {crashes[-1][1].detail.get('error', '')}"[:400],
+            action="this is a defect of Certify, not of the deployment: report it with the run folder",
+            evidence=tuple(seq for seq, _ in crashes),
+        )
     if requirement not in view.finished_gates():
         return Verdict(
             requirement,

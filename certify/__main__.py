@@ -1,0 +1,7 @@
+"""`python -m certify`."""
+
+import sys
+
+from certify.cli import main
+
+sys.exit(main())

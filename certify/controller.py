@@ -1,0 +1,280 @@
+"""One run from its options to its certificates: probe, lock the plan, hand over to the gates, judge again, seal."""
+
+import os
+import platform
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from certify import __version__, evidence, plan, planner, thresholds
+from certify.deployment.client import Deployment, DeploymentError
+from certify.deployment.recorder import Recorder
+from certify.evidence import EvidenceError, EvidenceView, EvidenceWriter, Header
+from certify.judging import judge
+from certify.judging.summary import Overall, overall
+from certify.options import EMBEDDED_REAL, EMBEDDED_SIMULATED, OptionError, RunOptions
+from certify.plan import Plan
+from certify.records import Arm, Event, Verdict
+from certify.report.certificate import write_run
+from certify.report.seal import Signer
+from certify.thresholds import Thresholds
+from certify.wire.identity import read_identity
+
+EVIDENCE = "evidence.jsonl"
+PLAN = "plan.json"
+THRESHOLDS = "thresholds.toml"
+SPEC_OFF = "spec-off"
+UNREACHABLE = 11  # exit code: unreachable, or refused at preflight
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LaneRun:
+    """One deployment's part of a run: its folder and its locked plan, or why it was refused."""
+
+    label: str
+    folder: Path
+    plan: Plan | None
+    refused: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneResult:
+    """What became of a lane: its verdicts, the overall outcome, and where the report lies."""
+
+    label: str
+    folder: Path
+    plan: Plan | None
+    verdicts: tuple[Verdict, ...]
+    overall: Overall | None
+    report: Path | None
+    exit_code: int
+    refused: str = ""
+
+
+def attached_file(name: str) -> str:
+    """The file name of an attached chain in a run folder."""
+    return f"evidence-{name}.jsonl"
+
+
+def open_view(folder: Path, locked: Plan) -> EvidenceView:
+    """The chain of a run folder, with the chains that its plan attached.
+
+    Raises:
+        EvidenceError: a chain is broken, or an attached one is not the one that the plan was locked with.
+    """
+    attached = {name: EvidenceView(folder / attached_file(name)) for name in locked.attached}
+    for name, view in attached.items():
+        if view.head_sha256 != locked.attached[name]:
+            raise EvidenceError(
+                f"{folder / attached_file(name)}: not the {name} evidence that the plan was locked with"
+            )
+    return EvidenceView(folder / EVIDENCE, attached)
+
+
+def open_thresholds(folder: Path, locked: Plan) -> Thresholds:
+    """The thresholds that a run folder's plan was locked with.
+
+    Raises:
+        OptionError: the file is not the one whose digest the plan holds.
+    """
+    text = (folder / THRESHOLDS).read_text(encoding="utf-8")
+    resolved = thresholds.parse(text, locked.thresholds_set, str(folder / THRESHOLDS))
+    if resolved.sha256 != locked.thresholds_sha256:
+        raise OptionError(f"{folder / THRESHOLDS} is not the file that the plan was locked with")
+    return resolved
+
+
+class Controller:
+    """Prepares the lanes before the gates run and concludes them after; the only process that probes and signs."""
+
+    def __init__(self, options: RunOptions, signer: Signer | None, say: Say) -> None:
+        self.options = options
+        self.lanes: list[LaneRun] = []
+        self._signer = signer
+        self._say = say
+        self._services = ExitStack()
+        self.folder = options.resume or options.reports / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
+
+    @property
+    def run_log(self) -> Path:
+        """Where pytest-html writes the run log."""
+        return self.folder / "run-log.html"
+
+    def prepare(self) -> None:
+        """Probe every deployment and lock its plan; a deployment that refuses keeps its evidence and its reason."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if self.options.resume:
+            self.lanes.append(self._resume(self.options.resume))
+            return
+        several = len(self.options.urls) > 1
+        for number, url in enumerate(self.options.urls):
+            folder = self.folder / f"lane{number}" if several else self.folder
+            folder.mkdir(exist_ok=True)
+            try:
+                self.lanes.append(self._prepare(url, folder))
+            except (DeploymentError, EvidenceError) as error:
+                self.lanes.append(LaneRun(url, folder, None, str(error)))
+
+    def _prepare(self, url: str, folder: Path) -> LaneRun:
+        options = self.options
+        attached: dict[str, str] = {}
+        base_url = url
+        if url in {EMBEDDED_REAL, EMBEDDED_SIMULATED}:
+            base_url, attached, options = self._start_embedded(url, folder)
+        elif options.spec_off_evidence:
+            attached, options = _attach(options, folder)
+        with _deployment(base_url, options) as deployment, _new_chain(folder, base_url) as writer:
+            identity, probes = deployment.identify()
+            for probe in probes:
+                writer.probe(probe)
+            locked = planner.make_plan(
+                options, identity, base_url=base_url, spec_off_url=options.spec_off_url, attached=attached
+            )
+            _lock(folder, locked, options, writer)
+        return LaneRun(url, folder, locked)
+
+    def _resume(self, folder: Path) -> LaneRun:
+        locked = plan.from_bytes((folder / PLAN).read_bytes())
+        with (
+            _deployment(locked.base_url, self.options) as deployment,
+            EvidenceWriter.reopen(folder / EVIDENCE, reason="resume") as writer,
+        ):
+            identity, probes = deployment.identify()
+            for probe in probes:
+                writer.probe(replace(probe, name=probe.name.replace("identity:", "identity-resume:")))
+        if identity.model != locked.model or identity.engine != locked.engine:
+            refusal = (
+                f"{locked.base_url} serves {identity.model} by {identity.engine}, not what the plan was locked with"
+            )
+            return LaneRun(locked.base_url, folder, None, refusal)
+        return LaneRun(locked.base_url, folder, locked)
+
+    def _start_embedded(self, url: str, folder: Path) -> tuple[str, dict[str, str], RunOptions]:
+        """Start an embedded pair, its arm without speculation first: two instances, one after the other."""
+        from certify import embedded_pairs  # noqa: PLC0415 - the embedded engines are an extra, loaded when asked for
+
+        pair = embedded_pairs.PAIRS[url]
+        self._say("recording the arm without speculation")
+        with pair.start(speculation=False, log_dir=folder) as without:
+            record_spec_off(self.options, without.base_url, folder, self._say)
+        served = self._services.enter_context(pair.start(speculation=True, log_dir=folder))
+        head = EvidenceView(folder / attached_file(SPEC_OFF)).head_sha256
+        return served.base_url, {SPEC_OFF: head}, self.options
+
+    def conclude(self, *, interrupted: bool) -> list[LaneResult]:
+        """Judge every lane again from its file, write and seal its certificate."""
+        self._services.close()
+        return [self._conclude(lane, interrupted=interrupted) for lane in self.lanes]
+
+    def _conclude(self, lane: LaneRun, *, interrupted: bool) -> LaneResult:
+        if lane.plan is None:
+            return LaneResult(lane.label, lane.folder, None, (), None, None, UNREACHABLE, lane.refused)
+        with EvidenceWriter.reopen(lane.folder / EVIDENCE, reason="conclusion") as writer:
+            writer.footer("interrupted" if interrupted else "complete")
+        view = open_view(lane.folder, lane.plan)
+        bars = open_thresholds(lane.folder, lane.plan)
+        verdicts = tuple(judge(gate.requirement, view, lane.plan, bars) for gate in lane.plan.gates)
+        if self.run_log.exists() and lane.folder != self.folder:
+            shutil.copy2(self.run_log, lane.folder / self.run_log.name)
+        report = write_run(
+            lane.folder,
+            lane.plan,
+            view,
+            bars,
+            verdicts,
+            signer=self._signer,
+            run_log=log if (log := lane.folder / self.run_log.name).exists() else None,
+            demo=self.options.demo,
+            simulated=read_identity(probe for _, probe in view.probes()).simulated,
+            commit=self.options.expect_commit,
+        )
+        whole = overall(lane.plan, verdicts, view)
+        return LaneResult(lane.label, lane.folder, lane.plan, verdicts, whole, report, whole.exit_code)
+
+    def close(self) -> None:
+        """Stop whatever this run started."""
+        self._services.close()
+
+
+def record_spec_off(options: RunOptions, base_url: str, folder: Path, say: Say) -> Path:
+    """Make the evidence of the arm without speculation; returns its file.
+
+    Raises:
+        DeploymentError: the deployment cannot be asked.
+    """
+    from certify.quality.speculation import collect_arm  # noqa: PLC0415 - only this arm needs it
+
+    path = folder / attached_file(SPEC_OFF)
+    with _deployment(base_url, options) as deployment, _new_chain(folder, base_url, path.name) as writer:
+        identity, probes = deployment.identify()
+        for probe in probes:
+            writer.probe(probe)
+        locked = planner.make_plan(options, identity, base_url=base_url, arm=Arm.SPEC_OFF)
+        writer.event(_locked_event(locked))
+        recorder = Recorder(locked, {Arm.SPEC_OFF: deployment}, writer, before=EvidenceView(path), progress=say)
+        collect_arm(recorder)
+        writer.footer("complete")
+    return path
+
+
+@contextmanager
+def _deployment(base_url: str, options: RunOptions) -> Iterator[Deployment]:
+    deployment = Deployment(base_url, model=options.model, api_key_env=options.api_key_env)
+    try:
+        yield deployment
+    finally:
+        deployment.close()
+
+
+def _new_chain(folder: Path, base_url: str, name: str = EVIDENCE) -> EvidenceWriter:
+    client = {
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "cpus": os.cpu_count(),
+    }
+    return EvidenceWriter.create(
+        folder / name, Header(evidence.SCHEMA, secrets.token_hex(16), __version__, base_url, dict(client))
+    )
+
+
+def _locked_event(locked: Plan) -> Event:
+    return Event(
+        "plan-locked",
+        detail={
+            "sha256": locked.sha256,
+            "seed": locked.seed,
+            "challenge": locked.challenge,
+            "profile": locked.profile,
+            "model": locked.model,
+            "engine": locked.engine,
+        },
+    )
+
+
+def _lock(folder: Path, locked: Plan, options: RunOptions, writer: EvidenceWriter) -> None:
+    (folder / PLAN).write_bytes(locked.to_bytes())
+    (folder / THRESHOLDS).write_text(options.thresholds.text, encoding="utf-8")
+    writer.event(_locked_event(locked))
+
+
+def _attach(options: RunOptions, folder: Path) -> tuple[dict[str, str], RunOptions]:
+    """Copy the other arm's evidence into the run folder; its seed becomes the run's."""
+    source = options.spec_off_evidence
+    if source is None:
+        return {}, options
+    view = EvidenceView(source)
+    locked = next((event.detail for _, event in view.events("plan-locked")), None)
+    if locked is None or not view.complete:
+        raise EvidenceError(
+            f"{source}: not a complete record of the arm without speculation; make it with `certify run --arm spec-off`"
+        )
+    if locked["profile"] != options.profile:
+        raise EvidenceError(f"{source} was made with profile {locked['profile']}, this run has {options.profile}")
+    shutil.copy2(source, folder / attached_file(SPEC_OFF))
+    return {SPEC_OFF: view.head_sha256}, replace(options, seed=str(locked["seed"]), challenge=str(locked["challenge"]))

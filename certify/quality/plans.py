@@ -1,0 +1,165 @@
+"""What the quality and speculation gates ask, planned before the first request."""
+
+from dataclasses import dataclass, replace
+
+from certify.plan import PlanContext, PlannedGate, PlannedTrial
+from certify.records import Arm, Json, Level, Thinking, TrialId
+
+# Which scenario a requirement scores, in the registry's order.
+SCENARIOS = {"QUAL-JSON-01": "json-prompt", "QUAL-SCHEMA-02": "schema-nested", "QUAL-TOOL-05": "tool-typed"}
+
+# Judged over the exchanges of the scenarios: they ask nothing themselves.
+OVER_ALL = {
+    "QUAL-ENV-01": "zero of what no healthy deployment does; of rare faults 1 or 2 settle nothing and 3 fail",
+    "QUAL-VALUE-01": "stratified: PASS when m - 2.07 SE reaches the floor, FAIL when m + 3.3 SE stays below it",
+    "QUAL-THINK-02": "on minus off, paired by case, with Newcombe's 95 % interval; reported",
+}
+
+# Profiles in which an arm that was not given makes speculation INCONCLUSIVE instead of absent.
+_ARM_IS_EXPECTED = ("release", "full", "soak")
+COPY_TOKENS = 128  # of twelve copied lines about two thirds: enough steps to draft in
+_NOMINAL_TOK_S = 50  # for the printed cost only: a GB10 pair decodes 60 tok/s, two CPU cores 110
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much a profile asks: cases for each scenario and thinking mode, answer caps in tokens, streams at once."""
+
+    cases: int
+    modes: tuple[Thinking, ...]
+    answer_tokens: int
+    thinking_tokens: int
+    concurrency: int
+    copies: int
+    off_arm: tuple[str, ...]
+
+
+_BOTH = (Thinking.ON, Thinking.OFF)
+_ALL = tuple(SCENARIOS)
+_SIZES = {
+    "demo": Size(2, _BOTH, 200, 32, 1, 2, ("QUAL-SCHEMA-02",)),
+    "smoke": Size(1, (Thinking.OFF,), 1024, 1024, 1, 2, ()),
+    "gate": Size(5, _BOTH, 1024, 1024, 8, 4, _ALL),
+    "release": Size(10, _BOTH, 1024, 7168, 8, 6, _ALL),
+    "full": Size(40, _BOTH, 1024, 7168, 8, 6, _ALL),
+    "soak": Size(10, _BOTH, 1024, 1024, 8, 4, ()),
+}
+
+
+def plan_gates(context: PlanContext) -> tuple[PlannedGate, ...]:
+    """The quality and speculation gates that the profile asks for, in the registry's order."""
+    size = _size(context)
+    gates = (
+        _over_all(context, "QUAL-ENV-01"),
+        *(_scenario_gate(context, requirement, size) for requirement in SCENARIOS),
+        _over_all(context, "QUAL-VALUE-01"),
+        _over_all(context, "QUAL-THINK-02"),
+        *_speculation(context, size),
+    )
+    return tuple(gate for gate in gates if gate.level is not Level.ABSENT)
+
+
+def _size(context: PlanContext) -> Size:
+    """The profile's size, within the context, the declared sequences, and half of the budget."""
+    size = _SIZES[context.profile]
+    if context.max_sequences:
+        size = replace(size, concurrency=max(1, min(size.concurrency, context.max_sequences)))
+    if context.context_tokens:  # half of the window is left to the prompt
+        quarter = context.context_tokens // 4
+        size = replace(
+            size, answer_tokens=min(size.answer_tokens, quarter), thinking_tokens=min(size.thinking_tokens, quarter)
+        )
+    while context.budget_s and size.cases > 1 and 2 * len(SCENARIOS) * _expected_s(size) > context.budget_s:
+        size = replace(size, cases=size.cases - 1)
+    return size
+
+
+def _expected_s(size: Size) -> int:
+    tokens = sum(_max_tokens(size, mode) for mode in size.modes) * size.cases
+    return max(1, tokens // 2 // _NOMINAL_TOK_S // size.concurrency)
+
+
+def _max_tokens(size: Size, mode: Thinking) -> int:
+    return size.answer_tokens + (size.thinking_tokens if mode is Thinking.ON else 0)
+
+
+def _parameters(size: Size) -> dict[str, Json]:
+    return {
+        "concurrency": size.concurrency,
+        "max_tokens": {str(mode): _max_tokens(size, mode) for mode in _BOTH},
+        "thinking_budget_tokens": size.thinking_tokens,
+    }
+
+
+def _trials(context: PlanContext, requirement: str, owner: str, arm: Arm, size: Size) -> tuple[PlannedTrial, ...]:
+    """The cases of a scenario, thinking on and off and both arms alike; every second one is streamed."""
+    scenario = SCENARIOS[requirement]
+    return tuple(
+        PlannedTrial(
+            TrialId(owner, f"{scenario}/{mode}", arm, repeat),
+            context.case_seed(requirement, scenario, repeat),
+            stream=repeat % 2 == 0,
+            thinking=str(mode),
+        )
+        for repeat in range(size.cases)
+        for mode in size.modes
+    )
+
+
+def _scenario_gate(context: PlanContext, requirement: str, size: Size) -> PlannedGate:
+    rule = (
+        "every answer obeys the schema, or the request is refused"
+        if requirement == "QUAL-SCHEMA-02"
+        else "PASS when m - 2.07 SE reaches the floor, FAIL when m + 3.3 SE stays below it"
+    )
+    return PlannedGate(
+        requirement,
+        context.level(requirement),
+        rule,
+        _expected_s(size),
+        _trials(context, requirement, requirement, Arm.SERVED, size),
+        _parameters(size),
+    )
+
+
+def _over_all(context: PlanContext, requirement: str) -> PlannedGate:
+    return PlannedGate(requirement, context.level(requirement), OVER_ALL[requirement], 0, (), {"over": list(SCENARIOS)})
+
+
+def _speculation(context: PlanContext, size: Size) -> tuple[PlannedGate, ...]:
+    if not (context.has_spec_off or context.profile in _ARM_IS_EXPECTED):
+        return ()
+    arms = (Arm.SERVED, Arm.SPEC_OFF) if context.has_spec_off else (Arm.SERVED,)
+    copies = tuple(
+        PlannedTrial(
+            TrialId("QUAL-SPEC-01", "copying", arm, repeat),
+            context.case_seed("QUAL-SPEC-01", "copying", repeat),
+            stream=True,
+            thinking=str(Thinking.OFF),
+        )
+        for arm in arms
+        for repeat in range(size.copies)
+    )
+    paired = tuple(
+        trial
+        for requirement in (size.off_arm if context.has_spec_off else ())
+        for trial in _trials(context, requirement, "QUAL-SPEC-05", Arm.SPEC_OFF, size)
+    )
+    return (
+        PlannedGate(
+            "QUAL-SPEC-01",
+            context.level("QUAL-SPEC-01"),
+            "tokens are drafted in the served arm and none in the other, by counters and by the answers' own figures",
+            2 * len(copies),
+            copies,
+            {"max_tokens": COPY_TOKENS},
+        ),
+        PlannedGate(
+            "QUAL-SPEC-05",
+            context.level("QUAL-SPEC-05"),
+            "counts of paired cases, with the exact McNemar probability; reported, no threshold",
+            _expected_s(size) * len(size.off_arm) if paired else 0,
+            paired,
+            _parameters(size) | {"over": list(size.off_arm)},
+        ),
+    )
