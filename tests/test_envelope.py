@@ -1,5 +1,5 @@
 import pytest
-from case_answers import answered, asked, exchange
+from tests.case_answers import answered, asked, exchange
 
 from certify.cases.envelope import envelope_faults
 from certify.cases.laws import broken_laws

@@ -3,7 +3,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from case_answers import answered, asked_by, exchange
+from tests.case_answers import answered, asked_by, exchange
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
