@@ -81,7 +81,7 @@ def test_scenarios_are_discovered_in_the_order_of_their_requirements():
     ("name", "pinned"),
     [
         ("json-prompt", "df09bac1a515aa18"),
-        ("schema-nested", "0ff7d2a49421d8cc"),
+        ("schema-nested", "9cb4ac409e60881e"),
         ("tool-typed", "a54e0d58a2662d2e"),
     ],
 )
@@ -230,6 +230,16 @@ def test_every_mutation_of_a_call_is_refused(seed, data):
     # A wrong member of an enum breaks the schema; every other near miss is a wrong value.
     assert grade({**truth, key: other(truth[key])}) in {Grade.VALUE, Grade.SCHEMA}
     assert scored("tool-typed", *call(seed, name="no_such_tool")).grade is Grade.PROTOCOL
+
+
+@given(seed=seeds)
+def test_the_truth_under_a_schema_obeys_it_and_the_schema_bounds_every_text(seed):
+    case = SCENARIOS["schema-nested"].generate(seed)
+    schema = json.dumps(case.detail["schema"])
+    assert schema.count('"type": "string", "enum"') == 2
+    assert schema.count('"type": "string", "maxLength"') == 5
+    assert schema.count('"type": "array", "minItems": 1, "maxItems"') == 1
+    assert schema.count('"additionalProperties": false') == schema.count('"type": "object"') == 5
 
 
 @given(seed=seeds)
