@@ -165,7 +165,6 @@ TEXT_MUTATIONS = {
     "leaked end of thinking": (lambda text: f"</think>{text}", Grade.PROTOCOL),
     "leaked template token": (lambda text: f"{text}<|im_end|>", Grade.PROTOCOL),
     "leaked tool markup": (lambda text: f"<tool_call>{text}", Grade.PROTOCOL),
-    "broken character": (lambda text: f"{text[:-2]}\ufffd{text[-2:]}", Grade.PROTOCOL),
     "blanks run away": (lambda text: text[:1] + " " * 64 + text[1:-1], Grade.FORMAT),
 }
 
@@ -178,6 +177,18 @@ def test_every_mutation_of_the_text_is_refused(name, mutation, seed):
     mutate, grade = TEXT_MUTATIONS[mutation]
     case, text = content(name, seed)
     assert scored(name, case, answered(mutate(text))).grade is grade
+
+
+@given(seed=seeds)
+def test_a_broken_character_is_wrong_in_words_and_a_protocol_fault_under_a_schema(seed):
+    grades = []
+    for name, key in (("json-prompt", None), ("schema-nested", "customer")):
+        case = SCENARIOS[name].generate(seed)
+        record = json.loads(json.dumps(case.truth))
+        part = record.get(key, record)
+        part[next(name for name, value in part.items() if isinstance(value, str))] += "\ufffd"
+        grades.append(scored(name, case, answered(json.dumps(record, ensure_ascii=False))).grade)
+    assert grades == [Grade.VALUE, Grade.PROTOCOL]
 
 
 @given(seed=seeds, data=st.data())
