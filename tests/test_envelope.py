@@ -1,10 +1,10 @@
 import pytest
-from tests.case_answers import answered, asked, exchange
 
 from certify.cases.envelope import envelope_faults
 from certify.cases.laws import broken_laws
 from certify.records import Failure, FailureKind, Thinking, Usage
 from certify.wire.answer import Answer, Chunk
+from tests.case_answers import answered, asked, exchange
 
 TOOLS = ("add", "sub")
 

@@ -3,7 +3,6 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from tests.case_answers import answered, asked_by, exchange
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +11,7 @@ from certify.cases.scoring import Case, Grade
 from certify.codec import digest
 from certify.records import Thinking
 from certify.requirements import REQUIREMENTS
+from tests.case_answers import answered, asked_by, exchange
 
 GOLDEN = Path(__file__).parent / "golden"
 CONTENT_SCENARIOS = ("json-prompt", "schema-nested")
