@@ -163,17 +163,21 @@ class _ErrorAfter200(AfterSomeText):
 
 @_fault("html-500", fails=("PRE-CONTRACT-01", "PRE-CONTRACT-02"))
 class _Html500(Lie):
-    """A gateway answers every chat with status 500 and a page for people."""
+    """A gateway answers every chat but the first with status 500 and a page for people."""
 
     def instead(self) -> tuple[int, str, bytes] | None:
+        if self.number < 1:  # else the run refuses the deployment before any gate
+            return None
         return 500, "text/html", b"<html><body><h1>502 Bad Gateway</h1><script>alert(1)</script></body></html>"
 
 
 @_fault("hang", fails=("PRE-CONTRACT-01", "PRE-CONTRACT-02"))
 class _Hang(Lie):
-    """No chat is ever answered."""
+    """No chat but the first is ever answered."""
 
     def instead(self) -> tuple[int, str, bytes] | None:
+        if self.number < 1:  # else the run refuses the deployment before any gate
+            return None
         raise SilentError
 
 
