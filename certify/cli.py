@@ -127,17 +127,14 @@ def _verify(parsed: argparse.Namespace) -> int:
 
 
 def _keygen(parsed: argparse.Namespace) -> int:
-    from certify.report.certificate import allowed_signers_line  # noqa: PLC0415
     from certify.report.seal import SealError, generate_key  # noqa: PLC0415
 
     try:
-        key = generate_key(Path(parsed.path), parsed.name)
+        allowed = generate_key(Path(parsed.path), parsed.name)
     except (SealError, OSError) as error:
         print(f"certify keygen: {error}", file=sys.stderr)
         return USAGE
-    print(
-        f"private key: {parsed.path} (keep it)\nallowed_signers line, for whoever shall trust it:\n{allowed_signers_line(key)}"
-    )
+    print(f"private key: {parsed.path} (keep it)\nallowed_signers line, for whoever shall trust it:\n{allowed}")
     return 0
 
 

@@ -16,10 +16,10 @@ def run_demo(*, reports: Path, seed: str, simulated: bool) -> int:
     The key signs as `demo` and its allowed_signers lies beside the report: it proves the mechanism, not a person.
     """
     if not simulated:
-        from certify.embedded.real import EmbeddedMissing, require_installed  # noqa: PLC0415 - an extra
+        from certify.embedded.real import EmbeddedMissing, check_installed  # noqa: PLC0415 - an extra
 
         try:
-            require_installed()
+            check_installed()
         except EmbeddedMissing as error:
             print(f"certify demo: {error}", file=sys.stderr)
             return 4

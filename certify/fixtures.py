@@ -11,7 +11,7 @@ from certify.deployment.recorder import Recorder
 from certify.evidence import EvidenceWriter
 from certify.judging import judge, judge_so_far
 from certify.records import Arm, Event, Level, Outcome, Verdict
-from certify.report.story import failure_text
+from certify.report.text import failure_text
 
 
 class GateFailure(AssertionError):  # noqa: N818 - pytest shows it as a failed gate, not as an error

@@ -98,6 +98,31 @@ class Plan:
         return canonical(to_json(self))
 
 
+def whole_parameter(gate: PlannedGate, name: str) -> int:
+    """An integer among a gate's parameters.
+
+    Raises:
+        ValueError: the plan holds no such integer.
+    """
+    value = gate.parameters.get(name)
+    if type(value) is not int:
+        raise ValueError(f"{gate.requirement} in the plan: parameter {name!r} is {value!r}, expected an integer")
+    return value
+
+
+def whole_parameters(gate: PlannedGate, name: str) -> tuple[int, ...]:
+    """A list of integers among a gate's parameters.
+
+    Raises:
+        ValueError: the plan holds no such list.
+    """
+    values = gate.parameters.get(name)
+    whole = [value for value in values if type(value) is int] if isinstance(values, list) else []
+    if not isinstance(values, list) or len(whole) < len(values):
+        raise ValueError(f"{gate.requirement} in the plan: parameter {name!r} is {values!r}, expected integers")
+    return tuple(whole)
+
+
 def from_bytes(raw: bytes) -> Plan:
     """The plan that `plan.json` holds.
 

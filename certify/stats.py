@@ -236,3 +236,26 @@ def _look(repeats: Sequence[float], floor: float, *, last: bool, deciding: bool 
     elif last:
         decision = Rate.INCONCLUSIVE
     return RateDecision(decision, n, centre, u, serial, reason)
+
+
+def prefill_fit(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """(a, b) of seconds = a n + b n^2 through (tokens, seconds), by least squares with neither below zero.
+
+    One point gives a line through the origin; a negative curvature is taken as none.
+
+    Raises:
+        ValueError: no point with tokens above zero.
+    """
+    s2 = sum(n**2 for n, _ in points)
+    s3, s4 = sum(n**3 for n, _ in points), sum(n**4 for n, _ in points)
+    t1, t2 = sum(n * t for n, t in points), sum(n * n * t for n, t in points)
+    if s2 <= 0:
+        raise ValueError("no point to fit")
+    determinant = s2 * s4 - s3 * s3
+    if determinant > 1e-9 * s2 * s4:
+        a, b = (t1 * s4 - t2 * s3) / determinant, (t2 * s2 - t1 * s3) / determinant
+        if a >= 0 and b >= 0:
+            return a, b
+        if a < 0:
+            return 0.0, t2 / s4
+    return t1 / s2, 0.0

@@ -7,9 +7,9 @@ from pathlib import Path
 from certify.controller import LaneResult, LaneRun
 from certify.plan import Plan
 from certify.records import Level, Outcome, Verdict
-from certify.report.story import failure_text
-from certify.report.text import one_line
+from certify.report.text import failure_text
 from certify.requirements import REQUIREMENTS
+from certify.visible import visible
 
 _PLAIN_EVERY_S = 5.0  # in CI one line at most so often
 
@@ -20,8 +20,8 @@ def plan_lines(lane: LaneRun) -> list[str]:
         return [f"REFUSED  {lane.label}: {lane.refused}"]
     plan = lane.plan
     total = sum(gate.expected_s for gate in plan.gates)
-    challenge = f", challenge {one_line(plan.challenge)}" if plan.challenge else ""
-    where = f"{one_line(plan.base_url)}  model {one_line(plan.model)}  engine {plan.engine}"
+    challenge = f", challenge {visible(plan.challenge)}" if plan.challenge else ""
+    where = f"{visible(plan.base_url)}  model {visible(plan.model)}  engine {plan.engine}"
     lines = [
         f"deployment: {where}  context {plan.context_tokens or 'unknown'}",
         f"profile {plan.profile}, thresholds {plan.thresholds_set}, seed {plan.seed}{challenge}",
@@ -45,7 +45,7 @@ def verdict_line(verdict: Verdict, plan: Plan) -> str:
     """One line a verdict."""
     gate = plan.gate(verdict.requirement)
     note = "" if gate is None or gate.level is Level.REQUIRED else f" ({gate.level})"
-    return f"{verdict.outcome:<14} {verdict.requirement}{note}  {one_line(verdict.summary, 200)}"
+    return f"{verdict.outcome:<14} {verdict.requirement}{note}  {visible(verdict.summary, 200)}"
 
 
 class Progress:
@@ -63,7 +63,7 @@ class Progress:
 
     def say(self, text: str) -> None:
         """Show one line of progress."""
-        line = one_line(text, 160)
+        line = visible(text, 160)
         if self._file is not None:
             print(f"{time.strftime('%H:%M:%S')} {line}", file=self._file, flush=True)
         elif self._live:

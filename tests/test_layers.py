@@ -10,7 +10,7 @@ from certify.requirements import REQUIREMENTS
 
 PACKAGE = Path(__file__).parent.parent / "certify"
 
-GROUND = {"records", "codec", "stats", "wire", "child"}
+GROUND = {"records", "codec", "stats", "wire", "visible", "child"}
 BOOKS = {"thresholds", "evidence", "plan", "requirements", "declaration", "waivers"}
 ROOMS = {"preflight", "quality", "perf", "longctx"}
 TOP = {

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import certify.controller
-import certify.judging
+import certify.judging.summary
 from certify import planner, requirements
 from certify.evidence import EvidenceView
 from certify.plan import Plan, PlanContext, PlannedGate, PlannedTrial
@@ -122,5 +122,6 @@ def toy_judge(requirement: str) -> certify.judging.Judge:
 planner._PLANNERS = (toy_plan,)
 _JUDGES = {one: toy_judge(one) for one in GATES}
 certify.judging.judges = lambda: _JUDGES  # type: ignore[assignment]
-requirements_in_order = requirements.in_run_order
-planner.in_run_order = lambda: tuple(one for one in requirements_in_order() if one.id in GATES)  # type: ignore[assignment]
+_TOYS = tuple(one for one in requirements.in_run_order() if one.id in GATES)
+planner.in_run_order = lambda: _TOYS  # type: ignore[assignment]
+certify.judging.summary.planned = lambda profile: _TOYS  # type: ignore[assignment]

@@ -71,11 +71,11 @@ def _require_engine() -> None:
         )
 
 
-def require_installed() -> None:
-    """Check that engine and model are there.
+def check_installed() -> None:
+    """Whether engine and model are there.
 
     Raises:
-        EmbeddedMissing: one is not; the text holds the line that installs it.
+        EmbeddedMissing: one of them is not; the text holds the line that installs it.
     """
     _require_engine()
     model_path()

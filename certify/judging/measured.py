@@ -205,30 +205,6 @@ def with_uncertainty(value: float, half_width: float) -> str:
     return f"{value:.{places}f} ± {half_width:.{places}f}"
 
 
-def whole(parameters: Mapping[str, Json], name: str) -> int:
-    """An integer parameter of a planned gate.
-
-    Raises:
-        ValueError: the plan holds no such integer.
-    """
-    value = parameters.get(name)
-    if type(value) is not int:
-        raise ValueError(f"the plan's parameter {name!r} is {value!r}, expected an integer")
-    return value
-
-
-def wholes(parameters: Mapping[str, Json], name: str) -> tuple[int, ...]:
-    """A list of integers among the parameters of a planned gate.
-
-    Raises:
-        ValueError: the plan holds no such list.
-    """
-    values = parameters.get(name)
-    if not isinstance(values, list):
-        raise ValueError(f"the plan's parameter {name!r} is {values!r}, expected a list of integers")  # noqa: TRY004
-    return tuple(whole({name: value}, name) for value in values)
-
-
 def text(parameters: Mapping[str, Json], name: str) -> str:
     """A text among the parameters of a planned gate, "" where it has none."""
     value = parameters.get(name)

@@ -23,13 +23,11 @@ from certify.judging.measured import (
     server_rate,
     text,
     timeline,
-    whole,
-    wholes,
     with_uncertainty,
     worst,
 )
 from certify.judging.reading import quote
-from certify.plan import Plan, PlannedGate
+from certify.plan import Plan, PlannedGate, whole_parameter, whole_parameters
 from certify.records import Bound, Figure, Finding, Outcome, Verdict
 from certify.stats import LOOKS, MAD_TO_SIGMA, Rate, RateDecision, mad, rate_decision, rate_interval
 from certify.thresholds import Thresholds, toml_to_paste
@@ -88,16 +86,16 @@ def judge_single_stream(  # noqa: PLR0911 - the refusals come first, one by one
     gate = plan.gate(REQUIREMENT)
     if gate is None:
         return Verdict(REQUIREMENT, Outcome.NOT_RUN, "the plan does not hold this gate")
-    first = whole(gate.parameters, "warm_up_passes")
+    first = whole_parameter(gate, "warm_up_passes")
     trials = measured(view, REQUIREMENT)
     counted = [one for one in trials if one.trial_id.repeat >= first]
-    looks = wholes(gate.parameters, "looks")
+    looks = whole_parameters(gate, "looks")
     rule = RULE.format(looks=", ".join(map(str, looks)))
     evidence = tuple(one.seq for one in trials)
     flaws = [found for one in counted if (found := flaw(one) or _implausible(one, gate))]
     if flaws:
         return _flawed(flaws, len(counted), rule, evidence)
-    passes, gap = _passes(counted, whole(gate.parameters, "prompts"), first)
+    passes, gap = _passes(counted, whole_parameter(gate, "prompts"), first)
     if gap:
         return Verdict(REQUIREMENT, Outcome.ERROR, gap, rule, action="repeat the run", evidence=evidence)
     if len(passes) < looks[0]:
@@ -128,7 +126,7 @@ def _lines(passes: list[_Pass]) -> list[tuple[Measured, Timeline]]:
 
 def _implausible(one: Measured, gate: PlannedGate) -> Flaw | None:
     """What a usable answer may still lie about: its token count, and whether it is language at all."""
-    answer, usage, limit = one.answer, one.answer.usage, whole(gate.parameters, "max_tokens")
+    answer, usage, limit = one.answer, one.answer.usage, whole_parameter(gate, "max_tokens")
     carrying = sum(chunk.carries for chunk in answer.chunks)
     if usage is None:
         return None
@@ -217,7 +215,7 @@ def _without_floor(verdict: Verdict, passes: list[_Pass], threshold_set: str, ru
 
 def _decide(verdict: Verdict, passes: list[_Pass], gate: PlannedGate, bound: Bound) -> Verdict:
     floor = bound.scaled / 10**bound.decimals
-    decided = rate_decision([one.rate for one in passes], floor, wholes(gate.parameters, "looks"))
+    decided = rate_decision([one.rate for one in passes], floor, whole_parameters(gate, "looks"))
     outcome = Outcome.NOT_RUN if decided.decision is Rate.CONTINUE else Outcome(decided.decision.value)
     return replace(
         verdict,
@@ -231,8 +229,8 @@ def _decide(verdict: Verdict, passes: list[_Pass], gate: PlannedGate, bound: Bou
 
 def _figures(passes: list[_Pass], gate: PlannedGate) -> tuple[Figure, ...]:
     population = (
-        f"{whole(gate.parameters, 'prompts')} prompts of corpus {text(gate.parameters, 'corpus_sha256')[:12]}, each "
-        f"behind a fresh nonce; {whole(gate.parameters, 'max_tokens')} tokens a prompt (ignore_eos), temperature 0"
+        f"{whole_parameter(gate, 'prompts')} prompts of corpus {text(gate.parameters, 'corpus_sha256')[:12]}, each "
+        f"behind a fresh nonce; {whole_parameter(gate, 'max_tokens')} tokens a prompt (ignore_eos), temperature 0"
     )
     rates = [one.rate for one in passes]
     centre, u = rate_interval(rates)
@@ -279,7 +277,7 @@ def _server_rates(passes: list[_Pass]) -> list[float]:
 
 def _findings(passes: list[_Pass], gate: PlannedGate) -> tuple[Finding, ...]:
     lines = _lines(passes)
-    limit = whole(gate.parameters, "max_tokens")
+    limit = whole_parameter(gate, "max_tokens")
     short = [one.seq for one, _ in lines if one.answer.usage and one.answer.usage.completion_tokens < limit]
     void = [(one.seq, line.void) for one, line in lines if line.void]
     found = []

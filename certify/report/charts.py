@@ -3,7 +3,8 @@
 from markupsafe import Markup, escape
 
 from certify.records import Bound, Figure
-from certify.report.text import plain_bound, plain_value, visible
+from certify.report.shown import plain_bound, plain_value
+from certify.visible import visible
 
 _LEFT, _RIGHT, _HEIGHT = 8, 312, 34
 

@@ -3,8 +3,9 @@
 from xml.etree import ElementTree as ET
 
 from certify.records import Level, Outcome
+from certify.report.shown import plain_value
 from certify.report.statement import Certificate, Result
-from certify.report.text import plain_value, visible
+from certify.visible import visible
 
 _CAP = 4_000
 
@@ -55,7 +56,7 @@ def _case(suite: ET.Element, result: Result) -> None:
         lines = [verdict.summary, *(finding.text for finding in verdict.findings[:20]), verdict.cause, verdict.action]
         message = visible(f"{verdict.outcome}: {verdict.summary}", _CAP)
         element = ET.SubElement(case, tag, message=message)
-        element.text = visible("\n".join(filter(None, lines)), _CAP)
+        element.text = visible("\n".join(filter(None, lines)), _CAP, lines=True)
         if tag != "skipped":
             element.set("type", str(verdict.outcome))
 

@@ -7,7 +7,6 @@ a content security policy allows one style sheet, by its digest. All text goes t
 import base64
 import hashlib
 import json
-import shlex
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -19,10 +18,12 @@ from certify.judging.summary import Word
 from certify.plan import Plan, from_bytes
 from certify.records import Bound, Figure, Json, Level, Outcome
 from certify.report import charts, slot
+from certify.report.shown import plain_bound, plain_value
 from certify.report.statement import Certificate, Predicate, Result
-from certify.report.text import CAP, plain_bound, plain_value, visible
+from certify.report.text import repeat_command, seqs
+from certify.visible import visible
 
-_FINDINGS_SHOWN, _NUMBERS_SHOWN, _QUOTE_CAP, _TEXT_CAP = 40, 24, 1_200, 200_000
+_CAP, _FINDINGS_SHOWN, _QUOTE_CAP, _TEXT_CAP = 4_000, 40, 1_200, 200_000
 _TONES = {Outcome.PASS: "good", Outcome.NOT_APPLICABLE: "plain", Outcome.FAIL: "bad"}
 _WORDS = {Word.CERTIFIED: "good", Word.NOT_CERTIFIED: "bad", Word.INCOMPLETE: "wary"}
 
@@ -70,19 +71,6 @@ def render(certificate: Certificate, chains: tuple[bytes, ...]) -> bytes:
     return html.encode()
 
 
-def repeat_command(plan: Plan, requirement: str) -> str:
-    """The one command that measures a requirement again with the same questions."""
-    words = ["certify", "run", "--only", requirement, "--profile", plan.profile, "--seed", plan.seed]
-    for option, value in (
-        ("--challenge", plan.challenge),
-        ("--model", plan.model),
-        ("--spec-off-url", plan.spec_off_url),
-        ("--base-url", plan.base_url),
-    ):
-        words += [option, value] if value else []
-    return shlex.join(words)
-
-
 def _row(result: Result, plan: Plan) -> _Row:
     verdict = result.verdict
     named = {bound.metric: bound for bound in verdict.bounds}
@@ -92,7 +80,7 @@ def _row(result: Result, plan: Plan) -> _Row:
         result.level is not Level.REPORTED and verdict.outcome not in {Outcome.PASS, Outcome.NOT_APPLICABLE},
         tuple(_measured(figure, named.get(figure.name)) for figure in verdict.figures),
         tuple(bound for bound in verdict.bounds if bound.metric not in {figure.name for figure in verdict.figures}),
-        repeat_command(plan, verdict.requirement),
+        repeat_command(verdict.requirement, plan),
     )
 
 
@@ -139,9 +127,9 @@ def _environment() -> Environment:
     )
     environment.filters.update(
         bound=plain_bound,
-        numbers=_numbers,
-        quote=lambda text: visible(text, _QUOTE_CAP),
-        long=lambda text: Markup.escape(visible(text, _TEXT_CAP)),
+        numbers=seqs,
+        quote=lambda text: Markup.escape(visible(text, _QUOTE_CAP, lines=True)),
+        long=lambda text: Markup.escape(visible(text, _TEXT_CAP, lines=True)),
         day=lambda text: text[:10],
         minute=lambda text: text[:16].replace("T", " ") + " UTC",
         few=lambda items: items[:_FINDINGS_SHOWN],
@@ -152,10 +140,4 @@ def _environment() -> Environment:
 def _finalize(value: object) -> object:
     if isinstance(value, Markup):
         return value
-    return "–" if value is None else visible(str(value), CAP)
-
-
-def _numbers(evidence: tuple[int, ...]) -> str:
-    shown = ", ".join(f"#{seq}" for seq in evidence[:_NUMBERS_SHOWN])
-    rest = len(evidence) - _NUMBERS_SHOWN
-    return f"{shown} and {rest} more" if rest > 0 else shown
+    return "–" if value is None else visible(str(value), _CAP)

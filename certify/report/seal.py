@@ -121,11 +121,6 @@ class KeyFile:
         """The public key as one line of OpenSSH, without a comment."""
         return f"{KEY_TYPE.decode()} {base64.b64encode(self.blob).decode()}"
 
-    @property
-    def allowed_signers_line(self) -> str:
-        """The line that makes a reader trust this key for certificates, and for nothing else."""
-        return f'{self.identity} namespaces="{NAMESPACE}" {self.public_line}'
-
     def private_bytes(self) -> bytes:
         """The unencrypted OpenSSH private key file."""
         return self._private.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
@@ -145,8 +140,18 @@ class KeyFile:
         )
 
 
-def generate_key(path: Path, identity: str) -> KeyFile:
-    """A new key in `path` (mode 0600), its public half in `path.pub`.
+def load_signer(path: Path, identity: str = "") -> Signer:
+    """The signer of a key file (`KeyFile.load`)."""
+    return KeyFile.load(path, identity)
+
+
+def allowed_signers_line(signer: Signer) -> str:
+    """The line that makes a reader trust this signer for certificates, and for nothing else."""
+    return f'{signer.identity} namespaces="{NAMESPACE}" {signer.public_line}\n'
+
+
+def generate_key(path: Path, identity: str) -> str:
+    """A new key in `path` (mode 0600), its public half in `path.pub`, and its `path.allowed_signers` line, returned.
 
     Raises:
         SealError: either file exists (nothing is overwritten), cannot be written, or the identity has blanks.
@@ -154,20 +159,23 @@ def generate_key(path: Path, identity: str) -> KeyFile:
     if not identity or any(character.isspace() or character in '",' for character in identity):
         raise SealError(f"the identity {identity!r} must be one word, such as a mail address")
     key = KeyFile.generate(identity)
-    public = path.with_name(path.name + ".pub")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    line = allowed_signers_line(key)
+    beside = ((".pub", f"{key.public_line} {identity}\n"), (".allowed_signers", line))
+    files = [(path.with_name(path.name + suffix), text.encode(), 0o644) for suffix, text in beside]
     try:
-        if public.exists():
-            raise FileExistsError(public)
-        with os.fdopen(os.open(path, flags, 0o600), "wb") as handle:
-            handle.write(key.private_bytes())
-        with os.fdopen(os.open(public, flags, 0o644), "w", encoding="utf-8") as handle:
-            handle.write(f"{key.public_line} {identity}\n")
+        for taken, _, _ in files:
+            if taken.exists():
+                raise FileExistsError(taken)
+        for target, raw, mode in ((path, key.private_bytes(), 0o600), *files):
+            with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as handle:
+                handle.write(raw)
     except FileExistsError as error:
-        raise SealError(f"{path} (or its .pub) exists; a key is never overwritten: choose another path") from error
+        raise SealError(
+            f"{path} (or what lies beside it) exists; a key is never overwritten: choose another path"
+        ) from error
     except OSError as error:
         raise SealError(f"cannot write the key {path}: {error.strerror or error}") from error
-    return key
+    return line
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ PREDICATE_FAMILY = "urn:certify:deployment-certificate:"
 PREDICATE_TYPE = f"{PREDICATE_FAMILY}v1"
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 NAMESPACE = "certify-certificate@v1"
-REPORT, EVIDENCE = "report.html", "evidence.jsonl"
+REPORT, EVIDENCE, RUN_LOG = "report.html", "evidence.jsonl", "run-log.html"
 
 
 class CertificateError(ValueError):
@@ -155,9 +155,13 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """One chain of evidence. `embedded` is `full` or `none`; `file` is its name beside the report."""
+    """One chain of evidence. `embedded` is `full` or `none`; `file` is its name beside the report.
+
+    `attached_as` is the name under which the plan binds it, "" for the run's own chain.
+    """
 
     name: str
+    attached_as: str
     file: str
     sha256: str
     bytes: int

@@ -1,8 +1,8 @@
 """`summary.md`: what a PR comment or a job summary shows; verdict first, check last, at most 60,000 characters."""
 
 from certify.codec import digest
+from certify.report.shown import markdown, plain_bound, plain_value
 from certify.report.statement import Certificate, Result
-from certify.report.text import markdown, plain_bound, plain_value
 
 CAP = 60_000  # characters; a PR comment takes 65,536
 _REASONS, _COVERAGE = 20, 40
@@ -21,7 +21,7 @@ def summary_markdown(certificate: Certificate, payload: bytes) -> str:
         f"issued {predicate.issued}",
     )
     signer = (
-        f"Signed by {markdown(predicate.issuer.name)} with {markdown(predicate.issuer.key)}, if the check below says so."
+        f"Signed by {markdown(predicate.issuer.name)} ({markdown(predicate.issuer.key)}), if the check below says so."
         if predicate.issuer.seal != "none"
         else "Nobody signed this report."
     )

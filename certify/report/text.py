@@ -1,68 +1,68 @@
-"""The one way in which foreign text reaches a page, a summary or an XML file: visible, capped, and inert."""
+"""The words of a verdict: what was measured and required, where from, the evidence, the cause, what to do, a repeat."""
 
-import unicodedata
-from datetime import UTC, datetime
+import shlex
 
-from certify.records import Bound, Figure, decimal
+from certify.plan import Plan
+from certify.records import Figure, Verdict, decimal
+from certify.requirements import REQUIREMENTS
+from certify.visible import visible
 
-CAP = 4_000
-_BLANKS = frozenset("\u115f\u1160\u3164\uffa0\u2800")  # letters by category, empty on the screen
-_MARKDOWN = frozenset("\\`*_{}[]()<>#+-.!|~&:/\"'$=^%")
-_MARKS_IN_A_ROW = 2  # more than any living script stacks on one letter in composed form
-
-
-def visible(text: str, cap: int = CAP) -> str:
-    r"""The text with every character that cannot be seen as itself (controls, bidi, unassigned) as `\u{…}`, and cut.
-
-    Line feeds and tabs stay. What was cut is counted.
-    """
-    shown = text[:cap]
-    if not (shown.isascii() and shown.isprintable()):
-        shown = _spelled(shown)
-    return shown if len(text) <= cap else f"{shown}… ({len(text) - cap} more characters)"
+_FINDINGS = 8  # shown in a failure text; the page shows all
 
 
-def _spelled(text: str) -> str:
-    pieces, marks = [], 0
-    for character in text:
-        category = unicodedata.category(character)
-        marks = marks + 1 if category in {"Mn", "Me"} else 0
-        hidden = category[0] == "C" or category in {"Zl", "Zp"} or character in _BLANKS or marks > _MARKS_IN_A_ROW
-        pieces.append(f"\\u{{{ord(character):x}}}" if hidden and character not in "\n\t" else character)
-    return "".join(pieces)
+def repeat_command(requirement: str, plan: Plan) -> str:
+    """One command that asks the same questions again."""
+    words = ["certify", "run", "--base-url", plan.base_url, "--profile", plan.profile, "--only", requirement]
+    words += ["--seed", plan.seed]
+    words += ["--challenge", plan.challenge] if plan.challenge else []
+    words += ["--spec-off-url", plan.spec_off_url] if plan.spec_off_url else []
+    return shlex.join(words)
 
 
-def markdown(text: str, cap: int = 400) -> str:
-    """One line of Markdown that shows the text and means nothing: no link, mention, image, HTML or table cell."""
-    line = " ".join(visible(text, cap).split())
-    return "".join(
-        "@\u200b" if character == "@" else f"&#{ord(character)};" if character in _MARKDOWN else character
-        for character in line
-    )
+def seqs(numbers: tuple[int, ...]) -> str:
+    """Evidence sequence numbers as ranges: (1, 2, 3, 7) is '1-3, 7'; at most twelve ranges."""
+    ranges: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    shown = ", ".join(f"{low}-{high}" if low < high else str(low) for low, high in ranges[:12])
+    return shown + (f", … ({len(ranges) - 12} more)" if len(ranges) > 12 else "")  # noqa: PLR2004
 
 
-def plain_value(figure: Figure) -> str:
-    """`45.21 tok/s [44.60, 45.80], n = 5`."""
+def figure_text(figure: Figure) -> str:
+    """A figure with its interval, n, population and how it was counted."""
     interval = ""
-    if figure.low_scaled is not None or figure.high_scaled is not None:
-        low, high = (
-            "…" if end is None else decimal(end, figure.decimals) for end in (figure.low_scaled, figure.high_scaled)
-        )
-        interval = f" [{low}, {high}]"
-    return f"{figure}{interval}, n = {figure.n}"
+    if figure.low_scaled is not None and figure.high_scaled is not None:
+        low, high = decimal(figure.low_scaled, figure.decimals), decimal(figure.high_scaled, figure.decimals)
+        interval = f" [{low}, {high}] {figure.interval}".rstrip()
+    extras = "; ".join(part for part in (figure.spread, figure.population, figure.counted) if part)
+    return f"{figure.name} {figure}{interval} (n = {figure.n}{'; ' + extras if extras else ''})"
 
 
-def plain_bound(bound: Bound) -> str:
-    """`≥ 44.0 tok/s`."""
-    sign = {"floor": "≥", "ceiling": "≤"}.get(bound.kind, bound.kind)
-    return f"{sign} {decimal(bound.scaled, bound.decimals)} {bound.unit}".rstrip()
-
-
-def instant(at_us: int) -> str:
-    """RFC 3339 in UTC, whole seconds, of microseconds since the epoch."""
-    return datetime.fromtimestamp(at_us // 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def one_line(text: str, cap: int = 400) -> str:
-    r"""The text as `visible` shows it, its line feeds and tabs as `\n` and `\t`: a line of ours stays one line."""
-    return visible(text, cap).replace("\n", "\\n").replace("\t", "\\t")
+def failure_text(verdict: Verdict, plan: Plan) -> str:
+    """The whole story of a verdict that is not a PASS, for a tired person."""
+    lines = [f"{verdict.requirement} {verdict.outcome}  {visible(verdict.summary)}"]
+    lines += [f"  required: {REQUIREMENTS[verdict.requirement].title}"]
+    lines += [f"  measured: {visible(figure_text(figure), 600)}" for figure in verdict.figures]
+    lines += [
+        f"  threshold: {bound.metric} {bound} ({visible(bound.source)}; set {bound.threshold_set})"
+        for bound in verdict.bounds
+    ]
+    lines += [f"  rule: {visible(verdict.rule, 600)}"] if verdict.rule else []
+    for finding in verdict.findings[:_FINDINGS]:
+        where = f" [evidence {seqs(finding.evidence)}]" if finding.evidence else ""
+        lines.append(f"  - {visible(finding.text)}{where}")
+        lines += [f"      {visible(finding.quote)}"] if finding.quote else []
+    hidden = len(verdict.findings) - _FINDINGS
+    lines += [f"  - … and {hidden} more in the report"] if hidden > 0 else []
+    lines += [f"  evidence: lines {seqs(verdict.evidence)}"] if verdict.evidence else []
+    lines += [f"  likely cause: {visible(verdict.cause, 600)}"] if verdict.cause else []
+    lines += (
+        ["  what to do: " + "\n    ".join(visible(line, 600) for line in verdict.action.split("\n"))]
+        if verdict.action
+        else []
+    )
+    lines += [f"  repeat: {repeat_command(verdict.requirement, plan)}"]
+    return "\n".join(lines)

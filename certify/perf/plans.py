@@ -1,0 +1,134 @@
+"""What the performance gates ask, planned before the first request: prompts, passes, pairs, and the rules that end it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import chain, zip_longest
+
+from certify.cases.corpora import CORPUS_SHA256, PROMPTS, Prompt
+from certify.plan import PlanContext, PlannedGate, PlannedTrial
+from certify.records import Arm, Capability, Json, Level, Thinking, TrialId
+from certify.stats import LOOKS
+
+RATE, WARM, COLD = "PERF-C1-01", "PERF-CACHE-01", "PERF-CACHE-02"
+WARM_UP_PASSES = 1
+CACHE_ANSWER_TOKENS = 8
+NOMINAL_TOK_S = 50  # for the printed cost only: a GB10 pair decodes 60 tok/s, two CPU cores 110
+NOMINAL_PREFILL_TOK_S = 1500  # for the printed cost only
+BUDGET_SHARE = 3  # one stream takes at most a third of --budget
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """How one stream is measured: prompts a pass, tokens an answer, and after how many passes the rule looks."""
+
+    prompts: int
+    max_tokens: int
+    looks: tuple[int, ...] = LOOKS
+
+    def seconds(self, passes: int) -> int:
+        """About how long so many passes and the warm-up take."""
+        return (passes + WARM_UP_PASSES) * self.prompts * self.max_tokens // NOMINAL_TOK_S
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """How the prefix cache is measured: pairs of a cold prompt and its repeat, and the length of the prompt in words."""
+
+    pairs: int
+    words: int
+
+
+STREAMS = {
+    "demo": Stream(4, 96),
+    "smoke": Stream(4, 128, LOOKS[:1]),
+    "gate": Stream(12, 512),
+    "release": Stream(12, 512),
+    "full": Stream(12, 512),
+    "soak": Stream(4, 256),
+}
+PAIRS = {"demo": Pairs(4, 600), "gate": Pairs(5, 4200), "release": Pairs(5, 8400), "full": Pairs(5, 8400)}
+SHORT_PAIRS = Pairs(5, 4200)
+FURTHER_REPEATS = 2  # of the first pair: engines are known whose first repeat misses, or whose third changes
+
+
+def plan_gates(context: PlanContext) -> tuple[PlannedGate, ...]:
+    """The performance gates that the profile asks for, in the registry's order."""
+    gates = (_single_stream(context), *_prefix_cache(context))
+    return tuple(gate for gate in gates if gate.level is not Level.ABSENT)
+
+
+def prompts_of(count: int) -> tuple[Prompt, ...]:
+    """The first prompts of the corpus, its strata in turn."""
+    strata: dict[str, list[Prompt]] = {}
+    for prompt in PROMPTS:
+        strata.setdefault(prompt.stratum, []).append(prompt)
+    in_turn = chain.from_iterable(zip_longest(*strata.values()))
+    return tuple(prompt for prompt in in_turn if prompt is not None)[:count]
+
+
+def _thinking(context: PlanContext) -> str:
+    return str(Thinking.UNSAID if context.declared.get(Capability.THINKING) is False else Thinking.OFF)
+
+
+def _single_stream(context: PlanContext) -> PlannedGate:
+    stream = _stream(context)
+    prompts = prompts_of(stream.prompts)
+    parameters: dict[str, Json] = {
+        "corpus_sha256": CORPUS_SHA256,
+        "prompts": len(prompts),
+        "max_tokens": stream.max_tokens,
+        "warm_up_passes": WARM_UP_PASSES,
+        "looks": list(stream.looks),
+    }
+    trials = tuple(
+        PlannedTrial(
+            TrialId(RATE, prompt.name, Arm.SERVED, turn),
+            context.case_seed(RATE, prompt.name, turn),
+            stream=True,
+            thinking=_thinking(context),
+        )
+        for turn in range(WARM_UP_PASSES + stream.looks[-1])
+        for prompt in prompts
+    )
+    rule = f"sequential: looks after {', '.join(map(str, stream.looks))} passes over {len(prompts)} prompts"
+    return PlannedGate(RATE, context.level(RATE), rule, stream.seconds(stream.looks[0]), trials, parameters)
+
+
+def _stream(context: PlanContext) -> Stream:
+    """The profile's stream, within the context and the budget."""
+    stream = STREAMS[context.profile]
+    if context.context_tokens:  # half of the window is left to the prompt
+        stream = replace(stream, max_tokens=max(1, min(stream.max_tokens, context.context_tokens // 2)))
+    while context.budget_s and BUDGET_SHARE * stream.seconds(stream.looks[-1]) > context.budget_s:
+        if len(stream.looks) > 1:
+            stream = replace(stream, looks=stream.looks[:-1])
+        elif stream.max_tokens > STREAMS["demo"].max_tokens:
+            stream = replace(stream, max_tokens=max(stream.max_tokens // 2, STREAMS["demo"].max_tokens))
+        else:
+            break
+    return stream
+
+
+def _prefix_cache(context: PlanContext) -> tuple[PlannedGate, PlannedGate]:
+    """Both gates carry the same trials: they ask once, and either may be asked alone."""
+    size = PAIRS.get(context.profile, SHORT_PAIRS)
+    if context.context_tokens:
+        size = replace(size, words=max(32, min(size.words, context.context_tokens * 3 // 4)))
+    trials = tuple(_pair_trials(context, size))
+    parameters: dict[str, Json] = {"words": size.words, "max_tokens": CACHE_ANSWER_TOKENS, "pairs": size.pairs}
+    cost = 2 * len(trials) + size.pairs * size.words // NOMINAL_PREFILL_TOK_S
+    warm = "every repeat hits by usage or counters, and its time to first token agrees; timing alone never passes"
+    cold = "no prompt behind a fresh nonce finds more cached than the template's preamble"
+    return (
+        PlannedGate(WARM, context.level(WARM), warm, cost, trials, parameters),
+        PlannedGate(COLD, context.level(COLD), cold, 0, trials, parameters),
+    )
+
+
+def _pair_trials(context: PlanContext, size: Pairs) -> Iterator[PlannedTrial]:
+    """Interleaved: each cold prompt (repeat 0) is followed by its repeats."""
+    for pair in range(1, size.pairs + 1):
+        case = f"pair-{pair}"
+        for repeat in range(2 + (FURTHER_REPEATS if pair == 1 else 0)):
+            place = TrialId(WARM, case, Arm.SERVED, repeat)
+            yield PlannedTrial(place, context.case_seed(WARM, case, 0), stream=True, thinking=_thinking(context))
