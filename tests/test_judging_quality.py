@@ -307,7 +307,6 @@ def test_rare_faults_fail_at_three(chain, leaks, outcome):
     [
         sse("<tool_call>x"),
         sse("<|im_end|>"),
-        sse(""),
         sse("a\ufffdb"),
         sse("a\0b"),
         sse("a", reasoning="b"),
@@ -315,7 +314,7 @@ def test_rare_faults_fail_at_three(chain, leaks, outcome):
         sse("", calls=[{"index": 0, "id": "c", "type": "function", "function": {"name": "zz", "arguments": "{}"}}]),
         sse("", calls=[{"index": 0, "id": "c", "type": "function", "function": {"name": "t", "arguments": "{"}}]),
     ],
-    ids=["tool", "template", "empty", "broken-character", "nul", "thinks-off", "blanks", "unknown-tool", "arguments"],
+    ids=["tool", "template", "broken-character", "nul", "thinks-off", "blanks", "unknown-tool", "arguments"],
 )
 def test_what_a_model_can_cause_is_rare_and_not_hard(chain, body):
     made = exchange(body, thinking=Thinking.OFF, tools=("t",))
@@ -325,6 +324,13 @@ def test_what_a_model_can_cause_is_rare_and_not_hard(chain, body):
 
     assert rare.scaled == 1
     assert hard.scaled == (1 if b"tool_calls" in body else 0)  # a call with finish `stop` is a hard fault of its own
+
+
+def test_a_null_content_is_rare(chain):
+    made = exchange(whole(None), thinking=Thinking.OFF, stream=False)
+    plan = all_right(chain, given.plan(), lambda _: made, only=first)
+
+    assert [figure.scaled for figure in judged("QUAL-ENV-01", chain, plan).figures] == [0, 1]
 
 
 def test_thinking_that_stays_away_from_most_answers_fails(chain):
