@@ -1,4 +1,4 @@
-"""What the performance gates ask, planned before the first request: prompts, passes, pairs, and the rules that end it."""
+"""What the performance gates ask, planned before the first request: prompts, passes, pairs, and what ends them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """How the prefix cache is measured: pairs of a cold prompt and its repeat, and the length of the prompt in words."""
+    """How the prefix cache is measured: pairs of a cold prompt and its repeat, and the prompt's length in words."""
 
     pairs: int
     words: int
