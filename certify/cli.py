@@ -19,7 +19,7 @@ conftest files and PYTEST_ADDOPTS of the folder it is called in. All options of 
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a command; returns the exit code (DESIGN: 0 certified, 1 FAIL, 10 incomplete, 11 unreachable, 2-5 pytest's)."""
+    """Run a command; returns the exit code (0 certified, 1 FAIL, 10 incomplete, 11 unreachable, 2-5 pytest's)."""
     arguments = sys.argv[1:] if argv is None else argv
     if arguments[:1] == ["run"]:
         return _run(arguments[1:])

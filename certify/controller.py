@@ -22,6 +22,7 @@ from certify.records import Arm, Event, Verdict
 from certify.report.certificate import write_run
 from certify.report.seal import Signer
 from certify.thresholds import Thresholds
+from certify.wire.identity import read_identity
 
 EVIDENCE = "evidence.jsonl"
 PLAN = "plan.json"
@@ -188,8 +189,10 @@ class Controller:
             bars,
             verdicts,
             signer=self._signer,
-            run_log=lane.folder / self.run_log.name,
+            run_log=log if (log := lane.folder / self.run_log.name).exists() else None,
             demo=self.options.demo,
+            simulated=read_identity(probe for _, probe in view.probes()).simulated,
+            commit=self.options.expect_commit,
         )
         whole = overall(lane.plan, verdicts, view)
         return LaneResult(lane.label, lane.folder, lane.plan, verdicts, whole, report, whole.exit_code)

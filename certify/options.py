@@ -8,7 +8,7 @@ from pathlib import Path
 
 from certify import declaration, thresholds
 from certify.declaration import Declaration
-from certify.report.seal import SealError, Signer, load_signer
+from certify.report.seal import KeyFile, SealError
 from certify.requirements import PROFILES, REQUIREMENTS
 from certify.thresholds import Thresholds
 
@@ -57,7 +57,7 @@ def check_urls(urls: list[str]) -> tuple[str, ...]:
     """
     if not urls:
         raise OptionError(
-            "no deployment: give --base-url http://HOST:PORT (or embedded:real), or try `certify demo`, which brings one"
+            "no deployment: give --base-url http://HOST:PORT or embedded:real; `certify demo` brings one of its own"
         )
     if len(set(urls)) != len(urls):
         raise OptionError(f"--base-url {next(url for url in urls if urls.count(url) > 1)} is given twice")
@@ -157,7 +157,7 @@ def api_key_variable(name: str) -> str:
     return name
 
 
-def signer(run: RunOptions) -> Signer | None:
+def signer(run: RunOptions) -> KeyFile | None:
     """The signer of `--sign-key URI`, tried once so that a key that cannot sign is known before the run, not after.
 
     Raises:
@@ -171,7 +171,7 @@ def signer(run: RunOptions) -> Signer | None:
     if scheme != "ssh" or not path:
         raise OptionError(f"--sign-key {run.sign_key}: expected ssh:PATH of an Ed25519 private key")
     try:
-        loaded = load_signer(Path(path), run.identity)
+        loaded = KeyFile.load(Path(path), run.identity)
         loaded.sign(b"trial signature")
     except SealError as error:
         raise OptionError(f"--sign-key {run.sign_key}: {error}") from error

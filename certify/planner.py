@@ -58,7 +58,7 @@ def make_plan(
         if reason:
             absent.append(Absence(requirement.id, reason))
         else:
-            gates.append(_gate(requirement, options, context, offered, arm))
+            gates.append(_gate(requirement, options, context, offered))
     return Plan(
         schema=SCHEMA,
         suite_version=__version__,
@@ -110,7 +110,6 @@ def _gate(
     options: RunOptions,
     context: PlanContext,
     offered: dict[str, PlannedGate],
-    arm: Arm,
 ) -> PlannedGate:
     level = requirement.level(options.profile)
     gate = offered.get(requirement.id)

@@ -1,5 +1,6 @@
 """Certify as a pytest plug-in: the only module with pytest hooks."""
 
+import contextlib
 import os
 import sys
 from collections.abc import Generator
@@ -28,15 +29,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """The options of a certification run (docs/CONTRACT.md explains each)."""
     group = parser.getgroup("certify", "certification of a live LLM deployment")
     add = group.addoption
-    try:
+    with contextlib.suppress(ValueError):  # pytest-base-url owns the option; its value can be read all the same
         add(
             "--base-url",
             action="append",
             metavar="URL",
             help="the deployment under test; several are certified side by side with -n",
         )
-    except ValueError:  # pytest-base-url owns the option; the value can be read all the same
-        pass
+
     add(
         "--profile",
         default="gate",
@@ -391,10 +391,10 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def _say(config: pytest.Config, line: str) -> None:
     manager = config.pluginmanager.getplugin("capturemanager")
     if manager is None:
-        print(line, flush=True)  # noqa: T201 - before capture exists
+        print(line, flush=True)
         return
     with manager.global_and_fixture_disabled():
-        print(line, flush=True)  # noqa: T201
+        print(line, flush=True)
 
 
 # --- the run log -------------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 import sys
 import time
 from pathlib import Path
-from typing import Protocol
 
 from certify.controller import LaneResult, LaneRun
 from certify.plan import Plan
@@ -15,30 +14,22 @@ from certify.visible import visible
 _PLAIN_EVERY_S = 5.0  # in CI one line at most so often
 
 
-class _Config(Protocol):
-    """The part of pytest's configuration that progress needs."""
-
-    @property
-    def pluginmanager(self) -> object:
-        """Where the capture manager is found."""
-
-
 def plan_lines(lane: LaneRun) -> list[str]:
     """The locked plan of a lane in a few lines, or why it was refused."""
     if lane.plan is None:
         return [f"REFUSED  {lane.label}: {lane.refused}"]
     plan = lane.plan
     total = sum(gate.expected_s for gate in plan.gates)
+    challenge = f", challenge {visible(plan.challenge)}" if plan.challenge else ""
+    where = f"{visible(plan.base_url)}  model {visible(plan.model)}  engine {plan.engine}"
     lines = [
-        f"deployment: {visible(plan.base_url)}  model {visible(plan.model)}  engine {plan.engine}  context {plan.context_tokens or 'unknown'}",
-        f"profile {plan.profile}, thresholds {plan.thresholds_set}, seed {plan.seed}"
-        + (f", challenge {visible(plan.challenge)}" if plan.challenge else ""),
+        f"deployment: {where}  context {plan.context_tokens or 'unknown'}",
+        f"profile {plan.profile}, thresholds {plan.thresholds_set}, seed {plan.seed}{challenge}",
         f"plan sha256:{plan.sha256}  about {minutes(total)} in all, evidence in {lane.folder}",
     ]
-    lines += [
-        f"  {gate.requirement:<16} {gate.level:<9} {minutes(gate.expected_s):>8}  {REQUIREMENTS[gate.requirement].title}"
-        for gate in plan.gates
-    ]
+    for gate in plan.gates:
+        title = REQUIREMENTS[gate.requirement].title
+        lines.append(f"  {gate.requirement:<16} {gate.level:<9} {minutes(gate.expected_s):>8}  {title}")
     if plan.diagnostic:
         lines.append(f"DIAGNOSTIC RUN, never a certificate: {', '.join(plan.diagnostic)}")
     return lines

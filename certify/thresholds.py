@@ -176,7 +176,9 @@ def _bound(requirement: str, metric: str, entry: object, place: str, threshold_s
     return Bound(metric, kinds[0], int(Decimal(value).scaleb(decimals)), decimals, unit, source.strip(), threshold_set)
 
 
-def toml_to_paste(requirement: str, metric: str, kind: str, scaled: int, decimals: int, source: str) -> str:
+def toml_to_paste(  # noqa: PLR0917 - the parts of one table, in its order
+    requirement: str, metric: str, kind: str, scaled: int, decimals: int, source: str
+) -> str:
     """The TOML that makes a measured value an owner's bound: printed where a required bound is missing."""
     return (
         f'[sets.mine."{requirement}".{metric}]\n{kind} = {decimal(scaled, decimals)}\n'

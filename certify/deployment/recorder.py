@@ -1,4 +1,4 @@
-"""Asks the deployment and writes every exchange into the evidence, once: what a resumed run already has is not asked."""
+"""Asks the deployment and writes every exchange into the evidence; what a resumed run already has is not asked."""
 
 import threading
 from collections.abc import Callable, Mapping

@@ -71,6 +71,16 @@ def _require_engine() -> None:
         )
 
 
+def check_installed() -> None:
+    """Whether engine and model are there.
+
+    Raises:
+        EmbeddedMissing: one of them is not; the text holds the line that installs it.
+    """
+    _require_engine()
+    model_path()
+
+
 class RealDeployment:
     """The server in its child process; `base_url` and `pid` hold while the context is entered.
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import lru_cache
 
 from certify.evidence import EvidenceView
 from certify.plan import REPLACEMENT, Plan
-from certify.records import Arm, Exchange, FailureKind, Finding, Trial, TrialId
+from certify.records import Arm, Bound, Exchange, FailureKind, Figure, Finding, Trial, TrialId
 from certify.wire.answer import Answer, read_answer
 
 QUOTE_CAP = 400  # characters of hostile text that a finding carries
@@ -86,6 +87,11 @@ def brief(text: str) -> str:
     return repr(text if len(text) <= 80 else text[:79] + "…")  # noqa: PLR2004 - the docstring says it
 
 
+def many(count: int, noun: str) -> str:
+    """A count with its noun: "1 answer", "3 answers"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def unanswered(one: Seen) -> str:
     """Why an exchange is no complete answer, in one clause; "" when it is one."""
     exchange, answer = one.trial.exchange, one.answer
@@ -118,3 +124,8 @@ def capped(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 def evidence_of(ones: Iterable[Seen]) -> tuple[int, ...]:
     """The sequence numbers of the run's own chain, ascending."""
     return tuple(sorted({one.seq for one in ones if not one.chain}))
+
+
+def exact(number: Figure | Bound) -> Decimal:
+    """The decimal that a figure or a bound is."""
+    return Decimal(number.scaled).scaleb(-number.decimals)

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from certify.cases.envelope import leaked_markup
 from certify.evidence import EvidenceView
+from certify.judging.capability import FLAGS, unseen
+from certify.judging.envelope import leaked_thinking
 from certify.judging.reading import Seen, brief, capped, counted, evidence_of, missing, quote, refused, unanswered
 from certify.plan import Plan
 from certify.records import Capability, Figure, Finding, Outcome, Thinking, Verdict
@@ -14,10 +15,6 @@ REQUIREMENT = "PRE-THINK-01"
 RULE = (
     "in every repeat reasoning text or reasoning tokens come back with the switch on and none with it off; one repeat "
     "that differs fails; n repeats without a miss bound the share of misses at 1 - .05^(1/n)"
-)
-FLAG = (
-    "start the engine with its reasoning parser (vLLM and SGLang: --reasoning-parser NAME; llama.cpp: --jinja with "
-    "--reasoning-format auto and a template that knows enable_thinking), or declare `thinking = false`"
 )
 # Tokens that an answer may hold beyond one for each byte of its text: end of turn, role and channel markers.
 HIDDEN_TOKENS = 8
@@ -87,16 +84,16 @@ _Decision = tuple[Outcome, str, str, str, list[Finding]]
 def _decide(modes: tuple[_Effect, ...], seen: Sequence[Seen], plan: Plan) -> _Decision:
     on, off, _ = modes
     leaks = [
-        Finding(f"{one.name}: {markup} stands in the content", one.evidence, quote(one.answer.content))
+        Finding(f"{one.name}: {leak}", one.evidence, quote(one.answer.content))
         for one in seen
-        if (markup := leaked_markup(one.answer.content))
+        if (leak := leaked_thinking(one))
     ]
     if leaks:
         return (
             Outcome.FAIL,
             "thinking markup leaks into the content",
             "the engine runs without a reasoning parser, or with that of another model family",
-            FLAG,
+            FLAGS[Capability.THINKING],
             leaks,
         )
     declined = [one for one in seen if refused(one)]
@@ -162,24 +159,17 @@ def _by_effect(on: _Effect, off: _Effect, plan: Plan) -> _Decision:
 
 
 def _absent(plan: Plan, what: str, findings: list[Finding], *, effect: bool) -> _Decision:
-    declared = plan.declared.get(Capability.THINKING)
-    if declared is True:
+    cause = "no reasoning parser, a template without thinking, or a switch that the server drops"
+    if effect and plan.declared.get(Capability.THINKING) is False:
         return (
-            Outcome.FAIL,
-            f"thinking is declared, but {what}",
-            "no reasoning parser, a template without thinking, or a switch that the server drops",
-            FLAG,
+            Outcome.INCONCLUSIVE,
+            f"thinking is declared absent, yet the switch changes the prompt; {what}",
+            "the template thinks, and the engine does not split the thinking off",
+            FLAGS[Capability.THINKING],
             findings,
         )
-    if declared is False and not effect:
-        return Outcome.NOT_APPLICABLE, f"the owner declares `thinking = false`, and {what}", "", "", findings
-    return (
-        Outcome.INCONCLUSIVE,
-        f"thinking is {'declared absent, but the switch changes the prompt' if effect else 'not declared'}; {what}",
-        "the model does not think, or the engine does not split its thinking off",
-        FLAG,
-        findings,
-    )
+    outcome, summary, action = unseen(plan, Capability.THINKING, what)
+    return outcome, summary, "" if outcome is Outcome.NOT_APPLICABLE else cause, action, findings
 
 
 def _visible(one: Seen) -> int:

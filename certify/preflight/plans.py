@@ -9,6 +9,10 @@ RULER_CHUNKS = 150
 RULER_ITL_NS = 8_000_000
 RULER_TOKENS_PER_CHUNK = (1, 3)
 
+TINY_TOKENS = 32
+# Enough to see that thinking begins, and what follows a short thought; the answer itself is not scored.
+THINKING_TOKENS, THINKING_BUDGET_TOKENS = 96, 32
+
 # Contract and switch are asked twice where minutes allow: one answer in two may hide a coin toss.
 _REPEATS = {"demo": 1, "smoke": 1}
 _RULER_REPEATS = {"demo": 2, "smoke": 2}
@@ -26,7 +30,7 @@ def plan_gates(context: PlanContext) -> tuple[PlannedGate, ...]:
             cases=("stream", "whole"),
             repeats=repeats,
             thinking=Thinking.OFF,
-            parameters={"max_tokens": 32},
+            parameters={"max_tokens": TINY_TOKENS},
         ),
         _gate(context, "PRE-CONTRACT-02", rule="no exchange of the run breaks a law", expected_s=0),
         _gate(context, "PRE-IDENT-01", rule="nothing that tells who answers changes", expected_s=1),
@@ -50,7 +54,7 @@ def plan_gates(context: PlanContext) -> tuple[PlannedGate, ...]:
             expected_s=6 * repeats,
             cases=tuple(Thinking),
             repeats=repeats,
-            parameters={"max_tokens": 96, "thinking_budget_tokens": 32},
+            parameters={"max_tokens": THINKING_TOKENS, "thinking_budget_tokens": THINKING_BUDGET_TOKENS},
         ),
     )
     return tuple(gate for gate in gates if gate.level is not Level.ABSENT)

@@ -17,6 +17,7 @@ OVER_ALL = {
 
 # Profiles in which an arm that was not given makes speculation INCONCLUSIVE instead of absent.
 _ARM_IS_EXPECTED = ("release", "full", "soak")
+COPY_TOKENS = 128  # of twelve copied lines about two thirds: enough steps to draft in
 _NOMINAL_TOK_S = 50  # for the printed cost only: a GB10 pair decodes 60 tok/s, two CPU cores 110
 
 
@@ -151,7 +152,7 @@ def _speculation(context: PlanContext, size: Size) -> tuple[PlannedGate, ...]:
             "tokens are drafted in the served arm and none in the other, by counters and by the answers' own figures",
             2 * len(copies),
             copies,
-            {"max_tokens": 128},
+            {"max_tokens": COPY_TOKENS},
         ),
         PlannedGate(
             "QUAL-SPEC-05",

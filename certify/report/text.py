@@ -1,5 +1,7 @@
 """The words of a verdict: what was measured and required, where from, the evidence, the cause, what to do, a repeat."""
 
+import shlex
+
 from certify.plan import Plan
 from certify.records import Figure, Verdict, decimal
 from certify.requirements import REQUIREMENTS
@@ -10,11 +12,11 @@ _FINDINGS = 8  # shown in a failure text; the page shows all
 
 def repeat_command(requirement: str, plan: Plan) -> str:
     """One command that asks the same questions again."""
-    challenge = f" --challenge {plan.challenge}" if plan.challenge else ""
-    return (
-        f"certify run --base-url {plan.base_url} --profile {plan.profile} --only {requirement}"
-        f" --seed {plan.seed}{challenge}"
-    )
+    words = ["certify", "run", "--base-url", plan.base_url, "--profile", plan.profile, "--only", requirement]
+    words += ["--seed", plan.seed]
+    words += ["--challenge", plan.challenge] if plan.challenge else []
+    words += ["--spec-off-url", plan.spec_off_url] if plan.spec_off_url else []
+    return shlex.join(words)
 
 
 def seqs(numbers: tuple[int, ...]) -> str:

@@ -71,16 +71,18 @@ class Identity:
 def read_identity(probes: Iterable[Probe], answers: Iterable[Answer] = ()) -> Identity:
     """The identity that a set of identity probes (and ordinary answers) shows; nothing is raised.
 
-    Reads the probes named `identity:<path>` that came back with HTTP 200, the last one of each path. `model` is the
-    one that answered, else the first that is listed.
+    Reads the probes named `identity:<path>` that came back with HTTP 200, the last one of each path; a chat completion
+    among them counts for its fingerprint. `model` is the one that answered, else the first that is listed.
     """
     page = {probe.path.partition("?")[0]: probe.body for probe in probes if _usable(probe)}
     answers = tuple(answers)
     cards = _cards(page.get("/v1/models", ""))
     props, info = _object(page.get("/props", "")), _object(page.get("/server_info", ""))
     config = _member(info, "vllm_config")
-    figures = tuple(samples(page.get("/metrics", "")))
-    fingerprints = tuple(dict.fromkeys(a.system_fingerprint for a in answers if a.system_fingerprint))
+    figures = tuple(samples(page.get("/metrics", page.get("/prometheus/metrics", ""))))
+    tiny = _text(_object(page.get("/v1/chat/completions", "")).get("system_fingerprint"))
+    told = (tiny, *(answer.system_fingerprint for answer in answers))
+    fingerprints = tuple(name for name in dict.fromkeys(told) if name)
     fingerprint = fingerprints[-1] if fingerprints else ""
     parts = _VLLM_FINGERPRINT.fullmatch(fingerprint)
     models = tuple(dict.fromkeys(name for card in cards if (name := _text(card.get("id")))))
@@ -163,8 +165,8 @@ def _facts(
             facts |= {f"cache.{label}": value for label, value in sample.labels.items() if label != "engine"}
         elif sample.name in CONFIGURATION:
             facts[sample.name.replace(":", ".")] = f"{sample.value:.15g}"
-    told = ((shown(name, LONGEST_FACT), _fact(value)) for name, value in facts.items())
-    return tuple(sorted((name, value) for name, value in told if value))[:MOST_FACTS]
+    told = {shown(name, LONGEST_FACT): _fact(value) for name, value in facts.items()}
+    return tuple(sorted((name, value) for name, value in told.items() if value))[:MOST_FACTS]
 
 
 def _fact(value: Json) -> str:

@@ -1,0 +1,25 @@
+"""Asks tiny chats, streamed and whole."""
+
+from certify.cases.picks import Picks
+from certify.deployment.recorder import Recorder
+from certify.plan import PlannedTrial
+from certify.preflight.plans import TINY_TOKENS
+from certify.records import ChatRequest, Message, Thinking
+
+REQUIREMENT = "PRE-CONTRACT-01"
+
+
+def collect_contract(recorder: Recorder) -> None:
+    """Each planned tiny chat; the streamed and the whole one of a repeat ask the same."""
+    gate = recorder.plan.gate(REQUIREMENT)
+    for trial in gate.trials if gate else ():
+        recorder.progress(f"contract: {trial.trial_id.case}")
+        recorder.ask(trial.trial_id, _sum(trial), recipe={"seed": trial.seed})
+
+
+def _sum(trial: PlannedTrial) -> ChatRequest:
+    picks = Picks(trial.seed, "contract")
+    question = f"What is {picks.between(11, 99)} plus {picks.between(11, 99)}? Answer in one short sentence."
+    return ChatRequest(
+        (Message("user", question),), max_tokens=TINY_TOKENS, stream=trial.stream, thinking=Thinking(trial.thinking)
+    )

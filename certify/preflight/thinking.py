@@ -1,0 +1,34 @@
+"""Asks one question with the thinking switch on, off, and unsaid."""
+
+from certify.cases.picks import Picks
+from certify.deployment.recorder import Recorder
+from certify.plan import PlannedTrial
+from certify.preflight.plans import THINKING_BUDGET_TOKENS, THINKING_TOKENS
+from certify.records import ChatRequest, Message, Thinking
+
+REQUIREMENT = "PRE-THINK-01"
+
+
+def collect_thinking(recorder: Recorder) -> None:
+    """Each planned mode of the one question, streamed and capped."""
+    gate = recorder.plan.gate(REQUIREMENT)
+    for trial in gate.trials if gate else ():
+        recorder.progress(f"thinking: {trial.thinking}")
+        recorder.ask(trial.trial_id, _riddle(trial), recipe={"seed": trial.seed})
+
+
+def _riddle(trial: PlannedTrial) -> ChatRequest:
+    picks = Picks(trial.seed, "thinking")
+    had, bought, lost = picks.between(21, 59), picks.between(11, 19), picks.between(3, 9)
+    question = (
+        f"A farmer has {had} sheep. She buys {bought} more, then {lost} run away, and half of the rest are sold. How "
+        "many sheep does she have now?"
+    )
+    mode = Thinking(trial.thinking)
+    return ChatRequest(
+        (Message("user", question),),
+        max_tokens=THINKING_TOKENS,
+        stream=True,
+        thinking=mode,
+        thinking_budget_tokens=None if mode is Thinking.OFF else THINKING_BUDGET_TOKENS,
+    )
