@@ -4,10 +4,10 @@ import re
 from dataclasses import replace
 
 import pytest
-from handmade import MS, context, evidence, exchange, plan, said, whole
 
 from certify.cases import haystack
 from certify.cases.nouns import NOUNS
+from certify.deployment.client import Deadlines
 from certify.deployment.recorder import Recorder
 from certify.evidence import EvidenceView, EvidenceWriter
 from certify.judging.longctx import JUDGES
@@ -16,6 +16,7 @@ from certify.longctx.plans import plan_gates
 from certify.records import Arm, Outcome
 from certify.stats import prefill_fit
 from certify.thresholds import load
+from tests.handmade import MS, context, evidence, exchange, plan, said, whole
 
 EXACT, NEEDLES = "LCTX-USAGE-01", "LCTX-NEEDLE-01"
 DEMO = load("demo")
@@ -29,6 +30,8 @@ class Tokenizer:
         self.splits, self.count, self.answer = set(splits), count, answer
         self.tiny = 0
         self.seen = []
+        self.deadlines = Deadlines()
+        self.waited = []
 
     def exchange(self, request):
         text = request.messages[0].content
@@ -40,6 +43,7 @@ class Tokenizer:
         asked = re.search(r"Now tell me what is the code of (.*) and answer", text)[1]
         truth = re.search(rf"the code of {asked} is (\w+ \w+ \w+ \w+) and", text)[1]
         self.seen.append(tokens)
+        self.waited.append(self.deadlines.first_token_s)
         return said(self.answer(len(self.seen) - 1, truth), prompt=tokens)
 
 
@@ -65,6 +69,24 @@ def test_every_rung_is_exact_at_the_first_shot(tmp_path):
     assert exact.findings[-1].text.startswith("rung 8192 is not covered")
     assert needles.outcome is Outcome.PASS
     assert "10 of 10 prove p >= 0.741" in needles.summary
+
+
+def test_a_long_prefill_is_given_three_times_what_the_smaller_rungs_foretell(tmp_path):
+    class Slow(Tokenizer):
+        def exchange(self, request):
+            answer = super().exchange(request)
+            seconds = len(request.messages[0].content.split()) / 20  # 20 tok/s: 203 s for 4,066 words
+            return replace(
+                answer, reads=replace(answer.reads, user_ns=(round(seconds * 1e9),) * len(answer.reads.sizes))
+            )
+
+    deployment = Slow()
+
+    run(tmp_path, deployment)
+
+    assert deployment.waited[0] == 120
+    assert deployment.waited[4] == pytest.approx(3 * 4096 / 2048 * 100.9, rel=0.01)
+    assert deployment.deadlines == Deadlines()
 
 
 def test_words_that_the_tokenizer_splits_are_found_and_dropped(tmp_path):

@@ -4,12 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from handmade import MS, context, evidence, exchange, plan, streamed
 
 from certify.judging.perf import JUDGES
 from certify.perf.plans import plan_gates, prompts_of
 from certify.records import Arm, Failure, FailureKind, Outcome, Sample, Trial
 from certify.thresholds import load
+from tests.handmade import MS, context, evidence, exchange, plan, streamed
 
 RATE, WARM, COLD = "PERF-C1-01", "PERF-CACHE-01", "PERF-CACHE-02"
 DEMO = load("demo")
