@@ -342,7 +342,7 @@ def pytest_runtest_makereport(
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
     """A gate's line is its verdict, not a dot."""
-    if any(name == "certify" for name, _ in report.user_properties):
+    if any(name == "certify" for name, _ in getattr(report, "user_properties", ())):
         return ("passed" if report.passed else "failed"), "", ""
     return None
 
