@@ -157,7 +157,13 @@ JSON = st.recursive(
                         "tp_size",
                         "system_env",
                     ),
-                    *("chat_template", "system_fingerprint", "tensor_parallel_size", "context_length"),
+                    *(
+                        "chat_template",
+                        "system_fingerprint",
+                        "tensor_parallel_size",
+                        "context_length",
+                        "parallel_config",
+                    ),
                 ]
             ),
             inner,
