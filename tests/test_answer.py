@@ -3,12 +3,12 @@ import time
 from dataclasses import replace
 
 import pytest
-from capture_files import exchange
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from certify.records import ToolCall, Usage
 from certify.wire.answer import Answer, Chunk, ServerError, read_answer
+from tests.capture_files import exchange
 
 USAGE = {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}
 

@@ -15,7 +15,6 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from raw_server import ANSWER, Connection, event, not_http, serving, stream
 
 from certify.deployment import client
 from certify.deployment.client import Deadlines, Deployment
@@ -23,6 +22,7 @@ from certify.deployment.clock import stamping_supported
 from certify.deployment.transport import Watch
 from certify.records import ChatRequest, FailureKind, Message
 from certify.wire.answer import read_answer
+from tests.raw_server import ANSWER, Connection, event, not_http, serving, stream
 
 ASK = ChatRequest((Message("user", "Hello"),), max_tokens=8)
 WHOLE = ChatRequest((Message("user", "Hello"),), max_tokens=8, stream=False)

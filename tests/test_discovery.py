@@ -5,10 +5,10 @@ import socket
 import threading
 
 import pytest
-from raw_server import ANSWER, Connection, not_http, replying, serving
 
 from certify.deployment.client import Deadlines, Deployment, DeploymentError
 from certify.records import Arm, Message, Thinking
+from tests.raw_server import ANSWER, Connection, not_http, replying, serving
 
 SHORT = Deadlines(connect_s=1, first_token_s=0.3, silence_s=0.3, exchange_s=0.8)
 CARD = {"id": "m", "object": "model", "owned_by": "vllm", "max_model_len": 4096, "root": "m", "parent": None}

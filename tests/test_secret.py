@@ -6,11 +6,11 @@ import pickle
 import traceback
 
 import pytest
-from raw_server import serving
 
 from certify.deployment.client import Deployment, DeploymentError
 from certify.deployment.secret import Secret
 from certify.records import ChatRequest, Message
+from tests.raw_server import serving
 
 KEY = "sk-planted-0123456789/abc"
 ASK = ChatRequest((Message("user", "Hello"),), max_tokens=8)
