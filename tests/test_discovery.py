@@ -104,6 +104,7 @@ def test_a_server_that_only_knows_chat_completions_is_generic_when_its_model_is_
         (not_http, "check the port"),
         (lambda connection, _: connection.hang(), "accepts connections and does not answer"),
     ],
+    ids=["401", "403", "html", "other-json", "loading", "redirect", "500", "not-http", "silent"],
 )
 def test_one_clear_line_says_why_a_deployment_cannot_be_asked(script, says):
     assert says in refusal(script)
