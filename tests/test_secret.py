@@ -64,6 +64,14 @@ def test_a_missing_key_is_told_by_the_name_of_its_variable(monkeypatch):
         Deployment("http://127.0.0.1:9", api_key_env="PLANTED")
 
 
+@pytest.mark.parametrize("value", ["sk planted", "sk\nplanted", "schlüssel-planted"])
+def test_what_is_no_key_is_refused_without_quoting_it(monkeypatch, value):
+    monkeypatch.setenv("PLANTED", value)
+    with pytest.raises(DeploymentError, match="PLANTED") as refused:
+        Deployment("http://127.0.0.1:9", api_key_env="PLANTED")
+    assert "planted" not in str(refused.value)
+
+
 def test_a_secret_shows_and_pickles_nothing():
     secret = Secret(KEY)
     assert "planted" not in f"{secret} {secret!r}"
