@@ -3,12 +3,12 @@ import time
 from dataclasses import replace
 
 import pytest
-from capture_files import exchange
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from certify.records import ToolCall, Usage
 from certify.wire.answer import Answer, Chunk, ServerError, read_answer
+from tests.capture_files import exchange
 
 USAGE = {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}
 
@@ -393,6 +393,7 @@ JSON = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(JSON, st.sampled_from([None, 200, 204, 302, 400, 500]), st.booleans())
 def test_no_json_raises(value, status, stream):
     body = json.dumps(value).encode()
@@ -403,6 +404,7 @@ def test_no_json_raises(value, status, stream):
     assert json.dumps([answer.content, answer.reasoning, *answer.violations]).encode()
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200), st.sampled_from(["text/event-stream", "application/json", ""]), st.booleans())
 @example(b'{"usage":{"prompt_tokens":' + b"9" * 5000 + b"}}", "application/json", False)
 def test_no_bytes_raise(body, content_type, stream):

@@ -4,11 +4,11 @@ import json
 from typing import Any
 
 import pytest
-from capture_files import ALL, CHAT, KEPT, Capture, captures, metrics_page
 
 from certify.records import ToolCall, Usage
 from certify.wire.answer import Answer, read_answer
 from certify.wire.counters import read_counters, relevant_lines
+from tests.capture_files import ALL, CHAT, KEPT, Capture, captures, metrics_page
 
 EXPECTED = json.loads((KEPT / "expected.json").read_text())
 BY_NAME = {capture.name: capture for capture in captures(KEPT)}

@@ -2,7 +2,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from certify.records import Failure, FailureKind, Probe
@@ -157,7 +157,13 @@ JSON = st.recursive(
                         "tp_size",
                         "system_env",
                     ),
-                    *("chat_template", "system_fingerprint", "tensor_parallel_size", "context_length"),
+                    *(
+                        "chat_template",
+                        "system_fingerprint",
+                        "tensor_parallel_size",
+                        "context_length",
+                        "parallel_config",
+                    ),
                 ]
             ),
             inner,
@@ -169,6 +175,7 @@ JSON = st.recursive(
 PATHS = st.sampled_from(["/v1/models", "/version", "/props", "/server_info", "/metrics", "/v1/chat/completions"])
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(PATHS, JSON | st.text(max_size=50)), max_size=6))
 def test_nothing_raises(pages):
     identity = read_identity([probe(path, body) for path, body in pages])

@@ -1,6 +1,6 @@
 import itertools
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from certify.wire.sse import SseEvent, SseParser
@@ -54,11 +54,13 @@ def reference(stream: bytes) -> list[tuple[str, str]]:
     return events + ([(name, "\n".join(held))] if held else [])
 
 
+@settings(deadline=None)
 @given(STREAMS)
 def test_a_stream_means_what_the_standard_says(stream):
     assert [(event.name, event.data) for event in parse(stream)] == reference(stream)
 
 
+@settings(deadline=None)
 @given(STREAMS, st.lists(st.integers(0, 400), max_size=12))
 def test_any_split_gives_the_same_events_with_the_stamp_of_the_read_that_completed_them(stream, cuts):
     edges = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
@@ -70,6 +72,7 @@ def test_any_split_gives_the_same_events_with_the_stamp_of_the_read_that_complet
     assert [event.stamp for event in split[: len(bytewise)]] == [read_of_byte[event.stamp] for event in bytewise]
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=300), st.integers(1, 50))
 def test_no_bytes_break_it(raw, longest):
     parser = SseParser(longest)

@@ -53,7 +53,7 @@ class Deployment:
         """Checks the URL and the key's variable; opens nothing.
 
         Raises:
-            DeploymentError: no http(s) URL, or the named variable is not set.
+            DeploymentError: no http(s) URL, or the named variable is not set or holds no key.
         """
         self.base_url = normalised(base_url)
         self.model = model
@@ -63,6 +63,8 @@ class Deployment:
         secret = Secret.from_environment(api_key_env) if api_key_env else Secret("")
         if secret is None:
             raise DeploymentError(f"the variable {api_key_env} that --api-key-env names is not set or is empty")
+        if not secret.fits_a_header():
+            raise DeploymentError(f"the variable {api_key_env} holds blanks or characters that no key has")
         self._secret = secret
         self._exchanger = Exchanger(self.base_url, secret)
 

@@ -9,7 +9,9 @@ import platform
 import socket
 import struct
 import sys
+import threading
 import time
+import weakref
 from typing import Protocol
 
 # asm-generic/socket.h; these machines use the generic numbers, alpha, mips, parisc and sparc do not.
@@ -64,17 +66,28 @@ def realtime_offset_ns() -> int:
 
 
 class StampKeeper:
-    """Keeps the kernel stamping while it lives.
+    """Keeps the kernel stamping from its first use on.
 
-    The kernel begins to stamp packets some time after the first socket asked; without a socket that asked early the
-    first reads of a run would have no stamp.
+    The kernel begins to stamp packets some time after the first socket asked; without a socket that goes on asking,
+    the first reads of a connection could have no stamp.
     """
 
     def __init__(self) -> None:
-        """Opens a datagram socket that never receives anything."""
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        ask_for_stamps(self._socket)
+        """Opens nothing yet."""
+        self._lock = threading.Lock()
+        self._finalizer: weakref.finalize[[], StampKeeper] | None = None
+
+    def begin(self) -> None:
+        """Opens a datagram socket that never receives anything, if none is open."""
+        with self._lock:
+            if self._finalizer is None:
+                sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+                ask_for_stamps(sock)
+                self._finalizer = weakref.finalize(self, sock.close)
 
     def close(self) -> None:
         """Lets go."""
-        self._socket.close()
+        with self._lock:
+            if self._finalizer is not None:
+                self._finalizer()
+                self._finalizer = None

@@ -48,12 +48,20 @@ def metrics_path(engine: str) -> str:
     return "/prometheus/metrics" if engine in _DRAINING else "/metrics"
 
 
-def discover(ask: _Ask, base_url: str, model: str) -> Found:
+def discover(ask_once: _Ask, base_url: str, model: str) -> Found:
     """Probes in order: the model list, what engines tell of themselves, one tiny completion, the counters.
 
     Raises:
         DeploymentError: one line that says why this is no deployment to certify.
+        KeyboardInterrupt: the run was stopped during a probe.
     """
+
+    def ask(name: str, method: str, path: str, body: object = None) -> Probe:
+        probe = ask_once(name, method, path, body)
+        if probe.failure is not None and probe.failure.kind is FailureKind.INTERRUPTED:
+            raise KeyboardInterrupt
+        return probe
+
     listing = ask(PREFIX + MODELS, "GET", MODELS)
     probes = [listing]
     _check_reached(listing, base_url)
@@ -125,8 +133,6 @@ def _check_reached(probe: Probe, base_url: str) -> None:
     why = failure.message
     if failure.kind is FailureKind.CONNECT_TIMEOUT:
         advice = "is the host up, and does a firewall drop the port?"
-    elif failure.kind is FailureKind.INTERRUPTED:
-        raise KeyboardInterrupt
     elif failure.kind is FailureKind.PROTOCOL or (failure.kind is FailureKind.BROKEN and probe.status is None):
         advice = "something else than an HTTP server listens there; check the port, and http against https"
     elif why.startswith("dns"):

@@ -33,6 +33,10 @@ class Secret:
     def __reduce__(self) -> NoReturn:
         raise TypeError("a secret is not written anywhere")
 
+    def fits_a_header(self) -> bool:
+        """Whether it is printable ASCII without blanks; anything else HTTP libraries would refuse, and quote."""
+        return all("!" <= char <= "~" for char in self._value)
+
     def bearer(self) -> str:
         """The value of an Authorization header."""
         return f"Bearer {self._value}"

@@ -1,5 +1,6 @@
 """HTTP over sockets of our own: every read is stamped by user space and kernel, every wait has its deadline."""
 
+import logging
 import select
 import socket
 import ssl
@@ -27,6 +28,11 @@ from certify.records import FailureKind, Reads
 # on a connection that the peer is about to close, so no request needs to be sent twice.
 IDLE_CONNECTION_S = 2.0
 MOST_CONNECTIONS = 4096
+_HTTP = b"HTTP/"
+
+# At DEBUG httpcore logs the headers of answers, and a server may echo the key there.
+for _library in ("httpcore", "httpx"):
+    logging.getLogger(_library).setLevel(logging.WARNING)
 
 
 @dataclass(slots=True)
@@ -112,9 +118,11 @@ class Watch:
 class _Stream(httpcore.NetworkStream):
     """A connected socket that tells the watch of the thread that uses it."""
 
-    def __init__(self, sock: socket.socket, watch: Callable[[], Watch]) -> None:
+    def __init__(self, sock: socket.socket, watch: Callable[[], Watch], opened: "Callable[[_Stream], None]") -> None:
         self._socket = sock
         self._watch = watch
+        self._opened = opened
+        opened(self)
         self._stamped = not isinstance(sock, ssl.SSLSocket) and ask_for_stamps(sock)
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ARG002 - the watch has deadlines
@@ -140,6 +148,9 @@ class _Stream(httpcore.NetworkStream):
             raise httpcore.ReadError(str(error)) from None
         if data:
             watch.received(now, stamp)
+            if watch.read_number == 1 and not data.startswith(_HTTP[: len(data)]):
+                # h11 would wait for the end of a head that never comes, as an SMTP or SSH server's greeting has none.
+                raise httpcore.RemoteProtocolError(f"it begins with {data[:20]!r}")
         return data
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002 - the watch has deadlines
@@ -183,7 +194,7 @@ class _Stream(httpcore.NetworkStream):
             self._socket.close()
             watch.trouble = "tls"
             raise httpcore.ConnectError(str(error)) from None
-        return _Stream(secured, self._watch)
+        return _Stream(secured, self._watch, self._opened)
 
     def get_extra_info(self, info: str) -> Any:  # noqa: ANN401 - httpcore's signature
         if info == "ssl_object":
@@ -205,6 +216,7 @@ class _Backend(httpcore.NetworkBackend):
 
     def __init__(self, watch: Callable[[], Watch]) -> None:
         self._watch = watch
+        self._keeper = StampKeeper()
         self._streams: weakref.WeakSet[_Stream] = weakref.WeakSet()
         self._lock = threading.Lock()
 
@@ -217,6 +229,7 @@ class _Backend(httpcore.NetworkBackend):
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.NetworkStream:
         watch = self._watch()
+        self._keeper.begin()
         source = (local_address, 0) if local_address else None
         try:
             sock = socket.create_connection((host, port), watch.connect_s, source)
@@ -231,10 +244,14 @@ class _Backend(httpcore.NetworkBackend):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for option in socket_options or ():
             sock.setsockopt(*option)
-        stream = _Stream(sock, self._watch)
+        return _Stream(sock, self._watch, self._keep)
+
+    def _keep(self, stream: _Stream) -> None:
         with self._lock:
             self._streams.add(stream)
-        return stream
+
+    def close(self) -> None:
+        self._keeper.close()
 
     def shut_all(self) -> None:
         with self._lock:
@@ -268,7 +285,6 @@ class StampingTransport(httpx.BaseTransport):
         self._authorization = authorization
         self._local = threading.local()
         self._backend = _Backend(self._watch)
-        self._keeper = StampKeeper()
         self._pool = httpcore.ConnectionPool(
             ssl_context=httpx.create_ssl_context() if secure else None,
             max_connections=MOST_CONNECTIONS,
@@ -303,7 +319,7 @@ class StampingTransport(httpx.BaseTransport):
     def close(self) -> None:
         """Closes all connections."""
         self._pool.close()
-        self._keeper.close()
+        self._backend.close()
 
     def _watch(self) -> Watch:
         watch: Watch = self._local.watch

@@ -165,7 +165,7 @@ def _facts(
     facts |= {name: info.get(name) for name in _SGLANG_FACTS}
     for sample in figures:
         if sample.name == "vllm:cache_config_info":
-            facts |= {f"cache.{label}": value for label, value in sample.labels.items() if label != "engine"}
+            facts |= {f"cache.{label}": value for label, value in sample.labels.items() if label not in ("engine", "model_name")}
         elif sample.name in CONFIGURATION:
             facts[sample.name.replace(":", ".")] = f"{sample.value:.15g}"
     told = {shown(name, LONGEST_FACT): _fact(value) for name, value in facts.items()}
