@@ -17,7 +17,6 @@ from certify.records import (
     Exchange,
     Figure,
     Finding,
-    Level,
     Outcome,
     Probe,
     Reads,
@@ -148,6 +147,3 @@ def toy_run(
 
 def new_signer(name: str = "tester@example.org") -> KeyFile:
     return KeyFile.generate(name)
-
-
-REPORTED = Level.REPORTED
