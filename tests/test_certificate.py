@@ -17,7 +17,7 @@ from certify.report import certificate as certificate_module
 from certify.report.claims import against_suite
 from certify.report.statement import CertificateError, UnknownPredicateError, from_bytes, settled
 from certify.thresholds import load, parse
-from tests.certified import ISSUED_US, ToyRun, new_signer, toy_judges, toy_plan, toy_run, toy_view
+from tests.certified import ISSUED_US, ToyRun, new_signer, toy_judges, toy_pair, toy_plan, toy_run, toy_view
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -142,17 +142,13 @@ def test_a_simulated_deployment_is_labelled_by_its_own_evidence(tmp_path: Path) 
 
 
 def test_an_attached_chain_is_bound_and_packed_too(tmp_path: Path) -> None:
-    bars = load("generic")
-    other = toy_view(tmp_path / "other", toy_plan(bars))
-    plan = toy_plan(bars, attached={"spec-off": other.head_sha256})
-    view = EvidenceView(toy_view(tmp_path / "run", plan).path, {"spec-off": other})
-    verdicts = [judging.judge(gate.requirement, view, plan, bars) for gate in plan.gates]
-    certificate_module.write_run(tmp_path / "run", plan, view, bars, verdicts)
-    certificate = from_bytes((tmp_path / "run" / "certificate.json").read_bytes())
+    run = toy_pair(tmp_path)
+    certificate = from_bytes((run.folder / "certificate.json").read_bytes())
+    other = file_sha256(run.view.attached["spec-off"].path)
 
     assert [chain.attached_as for chain in certificate.predicate.evidence] == ["", "spec-off"]
-    assert certificate.subject("evidence-spec-off.jsonl").digest == {"sha256": file_sha256(other.path)}
-    assert (tmp_path / "run" / "evidence-spec-off.jsonl.gz").is_file()
+    assert {one.name: one.digest for one in certificate.subjects}["evidence-spec-off.jsonl"] == {"sha256": other}
+    assert (run.folder / "evidence-spec-off.jsonl.gz").is_file()
 
 
 @pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="ssh-keygen (OpenSSH) is not installed")
