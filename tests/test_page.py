@@ -172,18 +172,22 @@ def test_the_first_screen_says_all_that_decides(run: ToyRun) -> None:
     html = run.report.read_text(encoding="utf-8")
     first = Shape(html[: html.index("<main>")]).text
 
-    for word in ("NOT CERTIFIED", "smoke", "self_attested", "toy-7b", "vllm", "http://127.0.0.1:9", "2, declared only",
-                 run.signer.identity, run.signer.fingerprint, "What was not covered", "no other arm was given",
-                 "generic", "None is lower", "certify verify report.html --trust"):  # fmt: skip
+    for word in (
+        *("NOT CERTIFIED", "smoke", "self_attested", "toy-7b", "vllm", "http://127.0.0.1:9", "2, declared only"),
+        *(run.signer.identity, run.signer.fingerprint, "What was not covered", "no other arm was given"),
+        *("generic", "None is lower", "certify verify report.html --trust"),
+    ):
         assert word in first
 
 
 def test_each_requirement_tells_its_whole_story(run: ToyRun) -> None:
     text = Shape(run.report.read_text(encoding="utf-8")).text
 
-    for word in ("PRE-CONTRACT-01 · required", "1 of 2 answers say ok", "3.00 x [2.50, 3.50], n = 2", "≥ 2.0 x",
-                 "five pairs above 2", "by hand", "every answer says ok", "a toy", "say ok", "no is not ok", "evidence 4",
-                 "certify run --base-url http://127.0.0.1:9 --profile smoke --only PRE-CONTRACT-01 --seed 5eed"):  # fmt: skip
+    for word in (
+        *("PRE-CONTRACT-01 · required", "1 of 2 answers say ok", "3.00 x [2.50, 3.50], n = 2", "≥ 2.0 x"),
+        *("five pairs above 2", "by hand", "every answer says ok", "a toy", "say ok", "no is not ok", "evidence 4"),
+        "certify run --base-url http://127.0.0.1:9 --profile smoke --only PRE-CONTRACT-01 --seed 5eed",
+    ):
         assert word in text
 
 

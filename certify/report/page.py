@@ -63,6 +63,7 @@ def render(certificate: Certificate, chains: tuple[bytes, ...]) -> bytes:
         client=_pairs(predicate.method.client),
         lowered=[bar for bar in predicate.method.thresholds.against_suite if bar.lowered],
         rosette=charts.rosette(sealed=predicate.issuer.seal != "none"),
+        counts=[(str(one), predicate.summary.counts[one]) for one in Outcome if one in predicate.summary.counts],
         headline=_headline(predicate),
         evidence=[_evidence(index, chain) for index, chain in enumerate(chains)],
         slot=Markup((slot.OPEN + slot.CLOSE).decode()),  # noqa: S704 - our own markers
