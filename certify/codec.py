@@ -3,9 +3,8 @@
 import base64
 import hashlib
 import json
-import operator
 from enum import Enum
-from functools import cache, partial
+from functools import cache
 from typing import Any, TypeVar, cast
 
 import cattrs
@@ -86,14 +85,16 @@ def _converter() -> cattrs.Converter:
     converter = cattrs.Converter(forbid_extra_keys=True, detailed_validation=False)
 
     def exact(value: object, expected: type[T]) -> T:
+        if issubclass(expected, Enum):  # the hook for str catches the StrEnums too
+            return cast("T", expected(value))
         if type(value) is not expected:
             raise TypeError(f"expected {expected.__name__}, got {type(value).__name__}")
         return value
 
     # cattrs would coerce: int("7") and bool(0) must be errors, not readings.
-    # By identity: a hook for str itself must not catch the StrEnums.
+    # By class, not by predicate: cattrs asks its own hooks for scalars before any predicate.
     for scalar in (int, str, bool, float):
-        converter.register_structure_hook_func(partial(operator.is_, scalar), exact)
+        converter.register_structure_hook(scalar, exact)
     converter.register_structure_hook_func(lambda kind: kind == Json, lambda value, _: value)
     converter.register_unstructure_hook_func(lambda kind: kind == Json, lambda value: value)
     converter.register_unstructure_hook(Enum, lambda member: member.value)

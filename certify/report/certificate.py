@@ -22,7 +22,17 @@ from certify.report.claims import Stated, claim, subjects
 from certify.report.junit import junit_xml
 from certify.report.seal import Signer, allowed_signers_line
 from certify.report.shown import instant
-from certify.report.statement import EVIDENCE, PAYLOAD_TYPE, REPORT, RUN_LOG, Certificate, Chain, Issuer, Subject
+from certify.report.statement import (
+    EVIDENCE,
+    PAYLOAD_TYPE,
+    REPORT,
+    RUN_LOG,
+    Certificate,
+    Chain,
+    Issuer,
+    Subject,
+    from_bytes,
+)
 from certify.report.summary import summary_markdown
 from certify.thresholds import Thresholds
 
@@ -99,7 +109,7 @@ def write_run(
     labels = tuple(label for label, holds in (("DEMO", demo), ("SIMULATED", simulated)) if holds)
     run = Run(plan, view, thresholds, tuple(verdicts), signer, issuer, labels, run_log, commit, issued_at_us)
     chains = _write_chains(folder, view)
-    draft = build(run, chains)
+    draft = from_bytes(build(run, chains).to_bytes())  # objects in the order in which a reader will find them
     embedded = tuple((folder / chain.file).read_bytes() for chain in chains if chain.embedded == "full")
     rendered = page.render(draft, embedded)
     certificate = with_page(draft, rendered)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from jinja2 import BaseLoader, Environment, StrictUndefined
+from jinja2 import BaseLoader, Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from certify.judging.summary import Word
@@ -51,25 +51,22 @@ def render(certificate: Certificate, chains: tuple[bytes, ...]) -> bytes:
     predicate = certificate.predicate
     plan = from_bytes(predicate.method.plan.text.encode())
     style = _asset("page.css")
-    html = (
-        _environment()
-        .from_string(_asset("page.html.j2"))
-        .render(
-            p=predicate,
-            subjects=[one for one in certificate.subjects if one.name != "report.html"],
-            plan=plan,
-            style=Markup(style),  # noqa: S704 - our own style sheet
-            style_sha256=Markup(base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()),  # noqa: S704 - base64
-            rows=[_row(result, plan) for result in predicate.results],
-            tone=_WORDS[predicate.summary.outcome],
-            declared=_pairs(predicate.deployment.declared),
-            client=_pairs(predicate.method.client),
-            lowered=[bar for bar in predicate.method.thresholds.against_suite if bar.lowered],
-            rosette=charts.rosette(sealed=predicate.issuer.seal != "none"),
-            headline=_headline(predicate),
-            evidence=[_evidence(index, chain) for index, chain in enumerate(chains)],
-            slot=Markup((slot.OPEN + slot.CLOSE).decode()),  # noqa: S704 - our own markers
-        )
+    html = _template().render(
+        p=predicate,
+        subjects=[one for one in certificate.subjects if one.name != "report.html"],
+        plan=plan,
+        style=Markup(style),  # noqa: S704 - our own style sheet
+        style_sha256=Markup(base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()),  # noqa: S704 - base64
+        rows=[_row(result, plan) for result in predicate.results],
+        tone=_WORDS[predicate.summary.outcome],
+        declared=_pairs(predicate.deployment.declared),
+        client=_pairs(predicate.method.client),
+        lowered=[bar for bar in predicate.method.thresholds.against_suite if bar.lowered],
+        rosette=charts.rosette(sealed=predicate.issuer.seal != "none"),
+        counts=[(str(one), predicate.summary.counts[one]) for one in Outcome if one in predicate.summary.counts],
+        headline=_headline(predicate),
+        evidence=[_evidence(index, chain) for index, chain in enumerate(chains)],
+        slot=Markup((slot.OPEN + slot.CLOSE).decode()),  # noqa: S704 - our own markers
     )
     return html.encode()
 
@@ -119,7 +116,7 @@ def _asset(name: str) -> str:
 
 
 @cache
-def _environment() -> Environment:
+def _template() -> Template:
     environment = Environment(
         loader=BaseLoader(),
         autoescape=True,
@@ -132,6 +129,7 @@ def _environment() -> Environment:
         bound=plain_bound,
         numbers=seqs,
         quote=lambda text: Markup.escape(visible(text, _QUOTE_CAP, lines=True)),
+        paragraph=lambda text: Markup.escape(visible(text, _CAP, lines=True)),
         long=lambda text: Markup.escape(visible(text, _TEXT_CAP, lines=True)),
         day=lambda text: text[:10],
         minute=lambda text: text[:16].replace("T", " ") + " UTC",
@@ -139,7 +137,7 @@ def _environment() -> Environment:
         title_of=lambda requirement: REQUIREMENTS[requirement].title if requirement in REQUIREMENTS else requirement,
         few=lambda items: items[:_FINDINGS_SHOWN],
     )
-    return environment
+    return environment.from_string(_asset("page.html.j2"))
 
 
 def _ticks(text: str) -> Markup:

@@ -17,7 +17,6 @@ from certify.records import (
     Exchange,
     Figure,
     Finding,
-    Level,
     Outcome,
     Probe,
     Reads,
@@ -146,8 +145,16 @@ def toy_run(
     return ToyRun(folder, report, trust, plan, view, bars, verdicts, signer)
 
 
+def toy_pair(folder: Path, signer: Signer | None = None) -> ToyRun:
+    """A run that binds the evidence of another arm."""
+    bars = load("generic")
+    other = toy_view(folder / "other", toy_plan(bars))
+    plan = toy_plan(bars, attached={"spec-off": other.head_sha256})
+    view = EvidenceView(toy_view(folder / "run", plan).path, {"spec-off": other})
+    verdicts = tuple(judging.judge(gate.requirement, view, plan, bars) for gate in plan.gates)
+    report = write_run(folder / "run", plan, view, bars, verdicts, signer=signer, issued_at_us=ISSUED_US)
+    return ToyRun(folder / "run", report, folder / "none", plan, view, bars, verdicts, signer)
+
+
 def new_signer(name: str = "tester@example.org") -> KeyFile:
     return KeyFile.generate(name)
-
-
-REPORTED = Level.REPORTED
