@@ -32,11 +32,12 @@ def in_parallel(tasks: Sequence[Callable[[], None]], concurrency: int, recorder:
             for done, future in enumerate(as_completed(futures), start=1):
                 future.result()
                 recorder.progress(f"quality: {done} of {len(tasks)} answers")
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
+        except KeyboardInterrupt:
             for arm in recorder.arms:  # exchanges that run now end as interrupted instead of after their deadlines
                 recorder.deployment(arm).close()
             raise
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _asking(recorder: Recorder, gate: PlannedGate, trial: PlannedTrial) -> Callable[[], None]:
