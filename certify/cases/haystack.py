@@ -190,9 +190,8 @@ def _filler(seed: str, nouns: Sequence[str], count: int) -> list[str]:
     filler = [""] * count
     for place, words in enumerate((_LINKS, _ARTICLES, nouns)):
         drawn = _words_16_bit(f"{len(seed)}:{seed}/filler/{place}", len(range(place, count, 3)))
-        # 65,536 is not a multiple of the list's length: some words come one time in 65,536 more often than others.
-        table = [words[number % len(words)] for number in range(65_536)]
-        filler[place::3] = map(table.__getitem__, drawn)
+        # 65,536 is no multiple of the list's length: some words come a hundredth more often, which is no matter.
+        filler[place::3] = [words[number % len(words)] for number in drawn]
     return filler
 
 

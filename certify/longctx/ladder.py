@@ -1,11 +1,13 @@
 """Climbs the needle ladder: calibrates the word list by tiny requests, then asks every rung exact at the first shot."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from certify.cases import haystack
 from certify.cases.haystack import HaystackPrompt, NeedleScore
 from certify.cases.nouns import NOUNS
+from certify.deployment.client import Deployment
 from certify.deployment.recorder import Recorder
 from certify.plan import PlannedGate, PlannedTrial, whole_parameter, whole_parameters
 from certify.records import Arm, ChatRequest, Exchange, Json, Message, Thinking, TrialId
@@ -14,6 +16,7 @@ from certify.wire.answer import read_answer
 
 EXACT, NEEDLES = "LCTX-USAGE-01", "LCTX-NEEDLE-01"
 NS_PER_S = 1_000_000_000
+PATIENCE = 3  # the fit from smaller rungs was off by up to 6 % on two GB10, a cold first touch by up to 60 %
 FRAME_WORDS = 5  # what opens and closes a calibration prompt
 ENOUGH_NOUNS = 256  # a haystack of fewer repeats itself too much; the search for good words stops here
 FEWEST_NOUNS = 100
@@ -122,7 +125,11 @@ class _Ladder:
         case = f"rung-{tokens}"
         seed = self._trials[TrialId(EXACT, case, Arm.SERVED, 0)].seed
         asking = _Rung(case, seed, words, strata, calibration.dropped)
-        self._announce(tokens, strata)
+        with patient(self._recorder.deployment(), self._announce(tokens, strata)):
+            return self._ask_haystack(asking, tokens)
+
+    def _ask_haystack(self, asking: "_Rung", tokens: int) -> bool:
+        case, strata = asking.case, asking.strata
         cold = self._question(asking, case, 0, 0)
         usage = read_answer(cold).usage
         if usage is None:
@@ -155,18 +162,34 @@ class _Ladder:
         request = ChatRequest((Message("user", text),), max_tokens, stream=stream, thinking=self._thinking)
         return self._recorder.ask(place, request, serves=(EXACT, NEEDLES), recipe=recipe)
 
-    def _announce(self, tokens: int, strata: int) -> None:
-        expected = ""
+    def _announce(self, tokens: int, strata: int) -> float:
+        """Say what comes; the seconds that its cold prefill should take, 0 where nothing is known yet."""
+        expected_s, said = 0.0, ""
         if self._colds:
             a, b = prefill_fit(self._colds)
-            expected = f"; its cold prefill should take {a * tokens + b * tokens * tokens:.0f} s"
-        self._recorder.progress(f"ladder: rung {tokens:,} tokens, {strata} questions{expected}")
+            expected_s = a * tokens + b * tokens * tokens
+            said = f"; its cold prefill should take {expected_s:.0f} s"
+        self._recorder.progress(f"ladder: rung {tokens:,} tokens, {strata} questions{said}")
+        return expected_s
 
     def _learn(self, tokens: int, exchange: Exchange) -> None:
         """Take a cold question's time to first output into the fit."""
         reads = [chunk.read for chunk in read_answer(exchange).chunks if chunk.carries]
         if reads and reads[0] < len(exchange.reads.user_ns):
             self._colds.append((tokens, exchange.reads.user_ns[reads[0]] / NS_PER_S))
+
+
+@contextmanager
+def patient(deployment: Deployment, expected_s: float) -> Iterator[None]:
+    """Deadlines for a prefill of so many seconds: three times that, never less than the usual ones."""
+    usual = deployment.deadlines
+    first_token_s = max(usual.first_token_s, PATIENCE * expected_s)
+    exchange_s = max(usual.exchange_s, first_token_s + usual.silence_s)
+    deployment.deadlines = replace(usual, first_token_s=first_token_s, exchange_s=exchange_s)
+    try:
+        yield
+    finally:
+        deployment.deadlines = usual
 
 
 def padded(prompt: HaystackPrompt, pad: int) -> str:

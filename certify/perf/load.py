@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from certify.deployment.recorder import Recorder
-from certify.records import ChatRequest, Json, TrialId
+from certify.records import ChatRequest, Exchange, Json, TrialId
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +18,9 @@ class Question:
     warm_up: bool = False
 
 
-def closed_loop(recorder: Recorder, questions: Iterable[Question]) -> None:
+def closed_loop(recorder: Recorder, questions: Iterable[Question]) -> tuple[Exchange, ...]:
     """One session: each request is sent when the answer before it has ended."""
-    for question in questions:
+    return tuple(
         recorder.ask(
             question.trial_id,
             question.request,
@@ -28,3 +28,5 @@ def closed_loop(recorder: Recorder, questions: Iterable[Question]) -> None:
             recipe=question.recipe,
             warm_up=question.warm_up,
         )
+        for question in questions
+    )

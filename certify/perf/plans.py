@@ -1,4 +1,4 @@
-"""What the performance gates ask, planned before the first request: prompts, passes, pairs, and the rules that end it."""
+"""What the performance gates ask, planned before the first request: prompts, passes, pairs, and what ends them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -32,14 +32,14 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """How the prefix cache is measured: pairs of a cold prompt and its repeat, and the length of the prompt in words."""
+    """How the prefix cache is measured: pairs of a cold prompt and its repeat, and the prompt's length in words."""
 
     pairs: int
     words: int
 
 
 STREAMS = {
-    "demo": Stream(4, 96),
+    "demo": Stream(4, 96, LOOKS[:2]),  # the floor is a tenth of what two cores do: ten passes settle it or never
     "smoke": Stream(4, 128, LOOKS[:1]),
     "gate": Stream(12, 512),
     "release": Stream(12, 512),

@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator
 from certify.cases.corpora import CORPUS_SHA256, PROMPTS, nonce, timed_prompt
 from certify.deployment.recorder import Recorder
 from certify.perf.load import Question, closed_loop
-from certify.plan import PlannedGate, whole_parameter
+from certify.plan import PlannedGate, whole_parameter, whole_parameters
 from certify.records import ChatRequest, Message, Outcome, Thinking, Verdict
 
 RATE = "PERF-C1-01"
+HTTP_OK = 200
 
 
 def collect_single_stream(recorder: Recorder, so_far: Callable[[], Verdict]) -> None:
@@ -16,14 +17,17 @@ def collect_single_stream(recorder: Recorder, so_far: Callable[[], Verdict]) -> 
     gate = recorder.plan.gate(RATE)
     if gate is None:
         return
-    warm_up_passes = whole_parameter(gate, "warm_up_passes")
+    warm_up_passes, looks = whole_parameter(gate, "warm_up_passes"), whole_parameters(gate, "looks")
     last = max(trial.trial_id.repeat for trial in gate.trials)
     for turn in range(last + 1):
-        closed_loop(recorder, _pass(gate, turn, warm_up=turn < warm_up_passes))
-        verdict = so_far()
-        recorder.progress(f"one stream: pass {turn} of at most {last}: {verdict.summary}")
-        if verdict.outcome is not Outcome.NOT_RUN:
-            return
+        recorder.progress(f"one stream: pass {turn} of at most {last}" + (" (warm-up)" * (turn < warm_up_passes)))
+        exchanges = closed_loop(recorder, _pass(gate, turn, warm_up=turn < warm_up_passes))
+        broken = any(exchange.failure or exchange.status != HTTP_OK for exchange in exchanges)
+        if broken or turn - warm_up_passes + 1 in looks:
+            verdict = so_far()
+            recorder.progress(f"one stream: {verdict.summary}")
+            if verdict.outcome is not Outcome.NOT_RUN:
+                return
 
 
 def _pass(gate: PlannedGate, turn: int, *, warm_up: bool) -> Iterator[Question]:

@@ -35,7 +35,7 @@ CORPUS_SHA256: str = digest([[prompt.name, prompt.stratum, prompt.text] for prom
 
 
 def nonce(seed: str) -> str:
-    """Eight words that no other seed has (834 ** 8 of them)."""
+    """Eight words of a seed: two seeds share even the first two about once in 700,000 times."""
     return " ".join(Picks(seed, "corpus-nonce").several(NOUNS, NONCE_WORDS))
 
 
