@@ -45,8 +45,8 @@ _ALL = tuple(SCENARIOS)
 _SCHEMA = ("QUAL-SCHEMA-02",)
 _SIZES = {
     # A model of 135M parameters writes prose until its cap where nothing constrains it, and after a thinking budget it
-    # repeats the closing tag by itself: there the envelope is asked of constrained answers. Seven of eight
-    # took 162 to 205 tokens; one, with thinking on, was cut at 232.
+    # repeats the closing tag by itself: there the envelope is asked of constrained answers. It also fills strings up
+    # to their bounds: with 200 tokens one of eight answers under the schema was cut.
     "demo": Size(2, _BOTH, 200, 360, 32, 1, 2, _SCHEMA, _SCHEMA),
     "smoke": Size(1, (Thinking.OFF,), 1024, 1024, 1024, 1, 2, (), _ALL),
     "gate": Size(5, _BOTH, 1024, 1024, 1024, 8, 4, _ALL, _ALL),
