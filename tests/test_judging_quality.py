@@ -8,7 +8,7 @@ from certify.cases.scenarios import SCENARIOS
 from certify.judging.proportions import Paired, mcnemar, newcombe, stratified
 from certify.judging.quality import JUDGES
 from certify.plan import REPLACEMENT
-from certify.quality.asking import OVER_ALL
+from certify.quality.asking import OVER_SEVERAL
 from certify.records import Arm, Outcome, Thinking
 from tests import given
 from tests.given import CUT, NO_BARS, STOPPED, Chain, bars, error, exchange, sse, whole
@@ -76,8 +76,7 @@ def answered(chain, plan, requirement, answer=right, *, only=lambda _: True, kee
         if keep(planned):
             place = planned.trial_id
             made = answer(planned) if only(planned) else right(planned)
-            also = (*OVER_ALL, "QUAL-SPEC-05")
-            chain.trial(requirement, place.case, made, arm=place.arm, repeat=place.repeat, serves=also)
+            chain.trial(requirement, place.case, made, arm=place.arm, repeat=place.repeat, serves=OVER_SEVERAL)
     return plan
 
 

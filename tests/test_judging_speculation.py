@@ -222,5 +222,5 @@ def test_sequences_context_and_budget_bound_the_plan():
     gate = small["QUAL-JSON-01"]
 
     assert gate.parameters["concurrency"] == 2
-    assert gate.parameters["max_tokens"] == {"on": 1024, "off": 512}
+    assert gate.parameters["max_tokens"]["json-prompt"] == {"on": 1024, "off": 512}
     assert len(gate.trials) < 10

@@ -91,8 +91,8 @@ def _decide(
         if not any(one.mode is mode for one in valid):
             cut = f"with thinking {mode} no answer was finished ({grades(one for one in ones if one.mode is mode)})"
             return Outcome.INCONCLUSIVE, cut, *_cap(ones)
-    proven = lower_bound(len(valid), len(valid))
-    return Outcome.PASS, f"{many(len(valid), 'answer')} of {len(ones)} valid, at least {proven:.1%} (95 %)", "", ""
+    proven = f"at least {lower_bound(len(valid), len(valid)):.1%} of such answers are (95 %)"
+    return Outcome.PASS, f"every finished answer is valid ({grades(ones)}): {proven}", "", ""
 
 
 def _cap(ones: Sequence[Scored]) -> tuple[str, str]:

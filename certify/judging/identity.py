@@ -40,7 +40,11 @@ def judge_identity(view: EvidenceView, plan: Plan, thresholds: Thresholds) -> Ve
     del plan, thresholds
     probes = list(view.probes())
     start, resumed, end = (
-        [(seq, replace(probe, name=START + probe.path)) for seq, probe in probes if probe.name.startswith(prefix)]
+        [
+            (seq, replace(probe, name=START + probe.path))
+            for seq, probe in probes
+            if probe.name.startswith(prefix) and probe.method == "GET"
+        ]
         for prefix in (START, RESUME, END)
     )
     seqs = tuple(sorted(seq for seq, _ in (*start, *resumed, *end)))

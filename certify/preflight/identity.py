@@ -6,8 +6,9 @@ START, END = "identity:", "identity-end:"
 
 
 def collect_identity(recorder: Recorder) -> None:
-    """Every identity probe of the start, once more."""
-    paths = dict.fromkeys(probe.path for probe in recorder.probes if probe.name.startswith(START))
+    """Every page that identified the deployment at the start, once more; tiny chats are echoes, in every answer."""
+    pages = (probe for probe in recorder.probes if probe.name.startswith(START) and probe.method == "GET")
+    paths = dict.fromkeys(probe.path for probe in pages)
     recorder.progress("identity: asked again")
     for path in paths:
         recorder.probe(f"{END}{path}", path)

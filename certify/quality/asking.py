@@ -8,9 +8,9 @@ from certify.deployment.recorder import Recorder
 from certify.plan import PlannedGate, PlannedTrial
 from certify.records import Json, Thinking
 
-# Judged over all quality cases, beside the requirement that a case was planned for.
-OVER_ALL = ("QUAL-ENV-01", "QUAL-VALUE-01", "QUAL-THINK-02")
+# Judged over the cases of several scenarios, which the plan names, beside the requirement that a case was planned for.
 PAIRED = "QUAL-SPEC-05"
+OVER_SEVERAL = ("QUAL-ENV-01", "QUAL-VALUE-01", "QUAL-THINK-02", PAIRED)
 
 
 def ask_cases(recorder: Recorder, gates: Sequence[PlannedGate]) -> None:
@@ -32,23 +32,24 @@ def in_parallel(tasks: Sequence[Callable[[], None]], concurrency: int, recorder:
             for done, future in enumerate(as_completed(futures), start=1):
                 future.result()
                 recorder.progress(f"quality: {done} of {len(tasks)} answers")
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
+        except KeyboardInterrupt:
             for arm in recorder.arms:  # exchanges that run now end as interrupted instead of after their deadlines
                 recorder.deployment(arm).close()
             raise
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _asking(recorder: Recorder, gate: PlannedGate, trial: PlannedTrial) -> Callable[[], None]:
     scenario = SCENARIOS[trial.trial_id.case.partition("/")[0]]
     mode = Thinking(trial.thinking)
-    caps = gate.parameters.get("max_tokens")
+    caps = _member(gate.parameters.get("max_tokens"), scenario.NAME)
     budget = _integer(gate.parameters.get("thinking_budget_tokens"))
     request = scenario.request(
         scenario.generate(trial.seed),
         thinking=mode,
         stream=trial.stream,
-        max_tokens=(_integer(caps.get(str(mode))) if isinstance(caps, dict) else None) or 1024,
+        max_tokens=_integer(_member(caps, str(mode))) or 1024,
         thinking_budget_tokens=budget if mode is Thinking.ON else None,
     )
     recipe: dict[str, Json] = {"scenario": scenario.NAME, "seed": trial.seed, "thinking": str(mode)}
@@ -60,13 +61,19 @@ def _asking(recorder: Recorder, gate: PlannedGate, trial: PlannedTrial) -> Calla
 
 
 def _serves(recorder: Recorder, requirement: str, gate: PlannedGate) -> tuple[str, ...]:
-    """What else reads a case: the room's overall gates, and the paired counts where they are over this scenario."""
+    """Which gates over several scenarios read a case; of the other arm's cases only the paired counts do."""
     if gate.requirement == PAIRED:
         return ()
-    paired = recorder.plan.gate(PAIRED)
-    over = paired.parameters.get("over") if paired else None
-    also = (PAIRED,) if isinstance(over, list) and requirement in over else ()
-    return tuple(one for one in OVER_ALL if recorder.plan.gate(one)) + also
+    several = ((one, recorder.plan.gate(one)) for one in OVER_SEVERAL)
+    return tuple(one for one, planned in several if planned and requirement in _names(planned.parameters.get("over")))
+
+
+def _names(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
+
+
+def _member(value: Json, name: str) -> Json:
+    return value.get(name) if isinstance(value, dict) else None
 
 
 def _integer(value: Json) -> int | None:

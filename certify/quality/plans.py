@@ -23,26 +23,36 @@ _NOMINAL_TOK_S = 50  # for the printed cost only: a GB10 pair decodes 60 tok/s, 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much a profile asks: cases for each scenario and thinking mode, answer caps in tokens, streams at once."""
+    """How much a profile asks: cases for each scenario and thinking mode, answer caps in tokens, streams at once.
+
+    `copies` are the texts to copy in each arm, `off_arm` the requirements whose cases the other arm is asked too,
+    `envelope` those whose answers must keep the envelope. Answers under a schema have a cap of their own.
+    """
 
     cases: int
     modes: tuple[Thinking, ...]
     answer_tokens: int
+    schema_tokens: int
     thinking_tokens: int
     concurrency: int
     copies: int
     off_arm: tuple[str, ...]
+    envelope: tuple[str, ...]
 
 
 _BOTH = (Thinking.ON, Thinking.OFF)
 _ALL = tuple(SCENARIOS)
+_SCHEMA = ("QUAL-SCHEMA-02",)
 _SIZES = {
-    "demo": Size(2, _BOTH, 200, 32, 1, 2, ("QUAL-SCHEMA-02",)),
-    "smoke": Size(1, (Thinking.OFF,), 1024, 1024, 1, 2, ()),
-    "gate": Size(5, _BOTH, 1024, 1024, 8, 4, _ALL),
-    "release": Size(10, _BOTH, 1024, 7168, 8, 6, _ALL),
-    "full": Size(40, _BOTH, 1024, 7168, 8, 6, _ALL),
-    "soak": Size(10, _BOTH, 1024, 1024, 8, 4, ()),
+    # A model of 135M parameters writes prose until its cap where nothing constrains it, and after a thinking budget it
+    # repeats the closing tag by itself: there the envelope is asked of constrained answers. It also fills strings up
+    # to their bounds: with 200 tokens one of eight answers under the schema was cut.
+    "demo": Size(2, _BOTH, 200, 360, 32, 1, 2, _SCHEMA, _SCHEMA),
+    "smoke": Size(1, (Thinking.OFF,), 1024, 1024, 1024, 1, 2, (), _ALL),
+    "gate": Size(5, _BOTH, 1024, 1024, 1024, 8, 4, _ALL, _ALL),
+    "release": Size(10, _BOTH, 1024, 1024, 7168, 8, 6, _ALL, _ALL),
+    "full": Size(40, _BOTH, 1024, 1024, 7168, 8, 6, _ALL, _ALL),
+    "soak": Size(10, _BOTH, 1024, 1024, 1024, 8, 4, (), _ALL),
 }
 
 
@@ -50,10 +60,10 @@ def plan_gates(context: PlanContext) -> tuple[PlannedGate, ...]:
     """The quality and speculation gates that the profile asks for, in the registry's order."""
     size = _size(context)
     gates = (
-        _over_all(context, "QUAL-ENV-01"),
+        _over_all(context, "QUAL-ENV-01", size.envelope),
         *(_scenario_gate(context, requirement, size) for requirement in SCENARIOS),
-        _over_all(context, "QUAL-VALUE-01"),
-        _over_all(context, "QUAL-THINK-02"),
+        _over_all(context, "QUAL-VALUE-01", _ALL),
+        _over_all(context, "QUAL-THINK-02", _ALL),
         *_speculation(context, size),
     )
     return tuple(gate for gate in gates if gate.level is not Level.ABSENT)
@@ -67,7 +77,10 @@ def _size(context: PlanContext) -> Size:
     if context.context_tokens:  # half of the window is left to the prompt
         quarter = context.context_tokens // 4
         size = replace(
-            size, answer_tokens=min(size.answer_tokens, quarter), thinking_tokens=min(size.thinking_tokens, quarter)
+            size,
+            answer_tokens=min(size.answer_tokens, quarter),
+            schema_tokens=min(size.schema_tokens, quarter),
+            thinking_tokens=min(size.thinking_tokens, quarter),
         )
     while context.budget_s and size.cases > 1 and 2 * len(SCENARIOS) * _expected_s(size) > context.budget_s:
         size = replace(size, cases=size.cases - 1)
@@ -79,14 +92,18 @@ def _expected_s(size: Size) -> int:
     return max(1, tokens // 2 // _NOMINAL_TOK_S // size.concurrency)
 
 
-def _max_tokens(size: Size, mode: Thinking) -> int:
-    return size.answer_tokens + (size.thinking_tokens if mode is Thinking.ON else 0)
+def _max_tokens(size: Size, mode: Thinking, requirement: str = "") -> int:
+    answer = size.schema_tokens if requirement in _SCHEMA else size.answer_tokens
+    return answer + (size.thinking_tokens if mode is Thinking.ON else 0)
 
 
 def _parameters(size: Size) -> dict[str, Json]:
     return {
         "concurrency": size.concurrency,
-        "max_tokens": {str(mode): _max_tokens(size, mode) for mode in _BOTH},
+        "max_tokens": {
+            scenario: {str(mode): _max_tokens(size, mode, requirement) for mode in _BOTH}
+            for requirement, scenario in SCENARIOS.items()
+        },
         "thinking_budget_tokens": size.thinking_tokens,
     }
 
@@ -122,8 +139,8 @@ def _scenario_gate(context: PlanContext, requirement: str, size: Size) -> Planne
     )
 
 
-def _over_all(context: PlanContext, requirement: str) -> PlannedGate:
-    return PlannedGate(requirement, context.level(requirement), OVER_ALL[requirement], 0, (), {"over": list(SCENARIOS)})
+def _over_all(context: PlanContext, requirement: str, over: tuple[str, ...]) -> PlannedGate:
+    return PlannedGate(requirement, context.level(requirement), OVER_ALL[requirement], 0, (), {"over": list(over)})
 
 
 def _speculation(context: PlanContext, size: Size) -> tuple[PlannedGate, ...]:
