@@ -349,7 +349,7 @@ def _tellable(view: EvidenceView, timing: _Timing) -> float:
     """How many times as soon a full hit could answer: cold over the time that a prompt of a few words takes."""
     base = [timeline(one).ttft_ns for one in measured(view, WARM) if one.trial_id.case == "base" and not flaw(one)]
     known = [ns / NS_PER_MS for ns in base if ns]
-    return timing.cold_ms / min(known) if known else math.inf
+    return timing.cold_ms / median(known) if known else math.inf
 
 
 def _figures(hits: list[_Hit], warm: list[_Hit], timing: _Timing) -> tuple[Figure, ...]:

@@ -1,5 +1,7 @@
 """Collects the prefix cache: prompts behind a fresh nonce, and the same bytes again, with the counters in between."""
 
+from statistics import median
+
 from certify.cases import haystack
 from certify.deployment.recorder import Recorder
 from certify.perf.load import Question, closed_loop
@@ -28,7 +30,7 @@ def collect_pairs(recorder: Recorder) -> None:
         by_case.setdefault(trial.trial_id.case, []).append(trial)
     base_words = whole_parameter(gate, "base_words")
     base = [_ask(recorder, gate, trial, base_words) for trial in by_case.pop("base")]
-    words = _telling_words(recorder, gate, by_case.pop("size"), min((ms for ms in base if ms), default=0))
+    words = _telling_words(recorder, gate, by_case.pop("size"), median([ns for ns in base if ns] or [0]))
     counting = recorder.sample(SAMPLE).status == HTTP_OK
     for place, (case, trials) in enumerate(by_case.items()):
         recorder.progress(
@@ -40,7 +42,7 @@ def collect_pairs(recorder: Recorder) -> None:
                 recorder.sample(SAMPLE)
 
 
-def _telling_words(recorder: Recorder, gate: PlannedGate, trials: list[PlannedTrial], base_ns: int) -> int:
+def _telling_words(recorder: Recorder, gate: PlannedGate, trials: list[PlannedTrial], base_ns: float) -> int:
     """The first of the planned lengths whose cold prompt takes several times as long as one of a few words."""
     sizes = whole_parameters(gate, "words")
     for words, trial in zip(sizes, trials, strict=True):
