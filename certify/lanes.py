@@ -7,7 +7,7 @@ from xdist.scheduler import LoadScopeScheduling
 _LANE = re.compile(r"\[(lane\d+)[\]-]")
 
 
-class LaneScheduling(LoadScopeScheduling):  # type: ignore[misc] - xdist ships no types
+class LaneScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist ships no types
     """Load-scope scheduling whose scope is the lane in the parameter id."""
 
     def _split_scope(self, nodeid: str) -> str:

@@ -15,9 +15,10 @@ def asked(
     constrained=False,
     max_tokens=256,
     ignore_eos=False,
+    stream=False,
 ):
     return Asked(
-        stream=True,
+        stream=stream,
         max_tokens=max_tokens,
         thinking=thinking,
         thinking_budget_tokens=None,

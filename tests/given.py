@@ -142,12 +142,21 @@ def _event(choices, *, model="m", **more) -> bytes:
     return b"data: " + json.dumps(value).encode() + b"\n\n"
 
 
-def whole(content="hello there", *, counts=(10, 5), finish="stop", model="m", **more) -> bytes:
+def whole(
+    content="hello there", *, reasoning="", counts=(10, 5), finish="stop", calls=None, model="m", **more
+) -> bytes:
     """A chat completion in one body."""
     message = {"role": "assistant", "content": content}
+    message |= {"reasoning_content": reasoning} if reasoning else {}
+    message |= {"tool_calls": calls} if calls else {}
     choice = {"index": 0, "message": message, "finish_reason": finish}
     body = {"id": "c", "object": "chat.completion", "created": 1, "model": model, "choices": [choice], **more}
     return json.dumps(body | ({"usage": usage(*counts)} if counts else {})).encode()
+
+
+def chat(content="hello there", *, stream=True, **more) -> bytes:
+    """The same answer, streamed or whole."""
+    return (sse if stream else whole)(content, **more)
 
 
 def error(message, status_type="BadRequestError", code=400) -> bytes:

@@ -1,10 +1,10 @@
 import pytest
-from case_answers import answered, asked, exchange
 
 from certify.cases.envelope import envelope_faults
 from certify.cases.laws import broken_laws
 from certify.records import Failure, FailureKind, Thinking, Usage
 from certify.wire.answer import Answer, Chunk
+from tests.case_answers import answered, asked, exchange
 
 TOOLS = ("add", "sub")
 
@@ -22,10 +22,12 @@ def said(answer, *, status=200, failure=None, literals=(), **facts):
         (answered("Hi", reasoning="thought"), {"thinking": Thinking.ON}),
         (answered(None, reasoning="thought", finish="length"), {"thinking": Thinking.ON}),
         (answered("", finish="stop"), {}),
+        (answered(None, reasoning="ended within"), {"thinking": Thinking.ON, "stream": True}),
         (answered(None, calls=[("add", '{"a":1}'), ("sub", "{}")]), {"tools": TOOLS}),
         (answered("", calls=[("add", "{}")], finish="stop"), {"tools": TOOLS, "tool_choice": "add"}),
         (answered("", calls=[("add", "{}"), ("sub", '{"a')], finish="length"), {"tools": TOOLS}),
-        (answered("cut inside a character \ufffd", finish="length"), {}),
+        (answered("cut inside a character \ufffd", finish="length"), {"constrained": True}),
+        (answered("half a character \ufffd said by the model itself"), {}),
         (answered("if a < b and c > d or x | y: <b>bold</b> [1]" + " " * 63 + "."), {}),
         (Answer(content="no [DONE]", usage=Usage(1, 2), finish_reasons=("stop",)), {}),
     ],
@@ -73,7 +75,7 @@ def test_an_honest_answer_has_no_fault(answer, facts):
         (answered("", calls=[("add", "[" * 50_000)]), {"tools": TOOLS}, "not JSON"),
         (answered("", calls=[("add", "[" * 70_000)]), {"tools": TOOLS}, "70000 characters long"),
         (answered("a\x00b"), {}, "NUL"),
-        (answered("a\ufffdb", finish="length"), {}, "U+FFFD"),
+        (answered("a\ufffdb", finish="length"), {"constrained": True}, "U+FFFD"),
         (answered("a" + "\n" * 64), {}, "64 blanks in a row from character 1"),
         (answered("x", truncated=True), {}, "longer than the client keeps"),
         (answered("x", error="engine died"), {}, 'an error in place of the answer: "engine died"'),

@@ -3,7 +3,6 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from case_answers import answered, asked_by, exchange
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +11,7 @@ from certify.cases.scoring import Case, Grade
 from certify.codec import digest
 from certify.records import Thinking
 from certify.requirements import REQUIREMENTS
+from tests.case_answers import answered, asked_by, exchange
 
 GOLDEN = Path(__file__).parent / "golden"
 CONTENT_SCENARIOS = ("json-prompt", "schema-nested")
@@ -81,7 +81,7 @@ def test_scenarios_are_discovered_in_the_order_of_their_requirements():
     ("name", "pinned"),
     [
         ("json-prompt", "df09bac1a515aa18"),
-        ("schema-nested", "0ff7d2a49421d8cc"),
+        ("schema-nested", "9cb4ac409e60881e"),
         ("tool-typed", "a54e0d58a2662d2e"),
     ],
 )
@@ -165,7 +165,6 @@ TEXT_MUTATIONS = {
     "leaked end of thinking": (lambda text: f"</think>{text}", Grade.PROTOCOL),
     "leaked template token": (lambda text: f"{text}<|im_end|>", Grade.PROTOCOL),
     "leaked tool markup": (lambda text: f"<tool_call>{text}", Grade.PROTOCOL),
-    "broken character": (lambda text: f"{text[:-2]}\ufffd{text[-2:]}", Grade.PROTOCOL),
     "blanks run away": (lambda text: text[:1] + " " * 64 + text[1:-1], Grade.FORMAT),
 }
 
@@ -178,6 +177,18 @@ def test_every_mutation_of_the_text_is_refused(name, mutation, seed):
     mutate, grade = TEXT_MUTATIONS[mutation]
     case, text = content(name, seed)
     assert scored(name, case, answered(mutate(text))).grade is grade
+
+
+@given(seed=seeds)
+def test_a_broken_character_is_wrong_in_words_and_a_protocol_fault_under_a_schema(seed):
+    grades = []
+    for name, key in (("json-prompt", None), ("schema-nested", "customer")):
+        case = SCENARIOS[name].generate(seed)
+        record = json.loads(json.dumps(case.truth))
+        part = record.get(key, record)
+        part[next(name for name, value in part.items() if isinstance(value, str))] += "\ufffd"
+        grades.append(scored(name, case, answered(json.dumps(record, ensure_ascii=False))).grade)
+    assert grades == [Grade.VALUE, Grade.PROTOCOL]
 
 
 @given(seed=seeds, data=st.data())
@@ -230,6 +241,16 @@ def test_every_mutation_of_a_call_is_refused(seed, data):
     # A wrong member of an enum breaks the schema; every other near miss is a wrong value.
     assert grade({**truth, key: other(truth[key])}) in {Grade.VALUE, Grade.SCHEMA}
     assert scored("tool-typed", *call(seed, name="no_such_tool")).grade is Grade.PROTOCOL
+
+
+@given(seed=seeds)
+def test_the_truth_under_a_schema_obeys_it_and_the_schema_bounds_every_text(seed):
+    case = SCENARIOS["schema-nested"].generate(seed)
+    schema = json.dumps(case.detail["schema"])
+    assert schema.count('"type": "string", "enum"') == 2
+    assert schema.count('"type": "string", "maxLength"') == 5
+    assert schema.count('"type": "array", "minItems": 1, "maxItems"') == 1
+    assert schema.count('"additionalProperties": false') == schema.count('"type": "object"') == 5
 
 
 @given(seed=seeds)

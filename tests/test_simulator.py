@@ -9,6 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from certify.cases.scenarios import SCENARIOS
+from certify.cases.scoring import Grade
+from certify.deployment.client import Deployment
 from certify.embedded.simulator import SimulatedDeployment, start_simulated
 from certify.embedded.simulator.__main__ import main
 from certify.embedded.simulator.asking import RefusedError
@@ -17,6 +20,9 @@ from certify.embedded.simulator.pace import Pace
 from certify.embedded.simulator.prefix_cache import PrefixCache
 from certify.embedded.simulator.shapes import instance_of
 from certify.embedded.simulator.tokens import tokens_of
+from certify.plan import case_seed
+from certify.records import ChatRequest, Message, Thinking
+from certify.wire.answer import read_answer
 from certify.wire.counters import read_counters
 
 SCHEMA = {
@@ -286,3 +292,38 @@ def test_the_pace_is_what_it_says():
     assert pace.next_step_s(3) == 40
     drawn = [count for count, _ in zip(pace.accepted("seed"), range(4000), strict=False)]
     assert statistics.mean(drawn) == pytest.approx(0.75 + 0.75 * 0.5, abs=0.05)
+
+
+@pytest.mark.parametrize("name", sorted(SCENARIOS))
+@pytest.mark.parametrize("thinking", [Thinking.ON, Thinking.OFF])
+def test_with_the_runs_seed_it_answers_every_scenario_rightly(on, name, thinking):
+    fetch(on, "/simulator/seed", {"seed": "s", "challenge": "c"})
+    scenario = SCENARIOS[name]
+    case = scenario.generate(case_seed("s", "c", scenario.REQUIREMENT, name, 3))
+    request = scenario.request(case, thinking=thinking, stream=True, max_tokens=1024, thinking_budget_tokens=64)
+    deployment = Deployment(on.base_url)
+    deployment.identify()
+    exchange = deployment.exchange(request)
+    deployment.close()
+    score = scenario.score(case, exchange, read_answer(exchange))
+    assert (score.grade, score.reason) == (Grade.RIGHT, score.reason)
+
+
+def test_single_cases_can_be_named_and_a_wrong_name_is_refused(on):
+    assert json.loads(fetch(on, "/simulator/seed", {"cases": [["json-prompt", "a"], ["tool-typed", "b"]]})) == {
+        "cases": 2
+    }
+    with pytest.raises(urllib.error.HTTPError, match="400"):
+        fetch(on, "/simulator/seed", {"cases": [["no-such", "a"]]})
+
+
+def test_the_suite_sees_a_vllm_with_two_ranks(on):
+    deployment = Deployment(on.base_url)
+    identity, _ = deployment.identify()
+    answer = read_answer(deployment.exchange(ChatRequest((Message("user", "Hello"),), 16, thinking=Thinking.OFF)))
+    count = deployment.tokenize((Message("user", "Hello"),), Thinking.OFF)
+    deployment.close()
+    assert (identity.engine, identity.version, identity.context_tokens) == ("vllm", "0.33.0", 1_048_576)
+    assert identity.simulated
+    assert answer.violations == ()
+    assert count == answer.usage.prompt_tokens

@@ -7,6 +7,7 @@ a content security policy allows one style sheet, by its digest. All text goes t
 import base64
 import hashlib
 import json
+import re
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -21,9 +22,11 @@ from certify.report import charts, slot
 from certify.report.shown import plain_bound, plain_value
 from certify.report.statement import Certificate, Predicate, Result
 from certify.report.text import repeat_command, seqs
+from certify.requirements import REQUIREMENTS
 from certify.visible import visible
 
 _CAP, _FINDINGS_SHOWN, _QUOTE_CAP, _TEXT_CAP = 4_000, 40, 1_200, 200_000
+_TICKED = re.compile(r"`([^`]{1,80})`")
 _TONES = {Outcome.PASS: "good", Outcome.NOT_APPLICABLE: "plain", Outcome.FAIL: "bad"}
 _WORDS = {Word.CERTIFIED: "good", Word.NOT_CERTIFIED: "bad", Word.INCOMPLETE: "wary"}
 
@@ -132,9 +135,16 @@ def _environment() -> Environment:
         long=lambda text: Markup.escape(visible(text, _TEXT_CAP, lines=True)),
         day=lambda text: text[:10],
         minute=lambda text: text[:16].replace("T", " ") + " UTC",
+        ticks=_ticks,
+        title_of=lambda requirement: REQUIREMENTS[requirement].title if requirement in REQUIREMENTS else requirement,
         few=lambda items: items[:_FINDINGS_SHOWN],
     )
     return environment
+
+
+def _ticks(text: str) -> Markup:
+    """Text with its `names` in code style: ours by origin, escaped all the same."""
+    return Markup(_TICKED.sub(r"<code>\1</code>", str(Markup.escape(visible(text, _CAP)))))  # noqa: S704 - escaped
 
 
 def _finalize(value: object) -> object:

@@ -115,9 +115,7 @@ def read_counters(text: str) -> Counters:
     totals: dict[str, float] = defaultdict(float)
     positions: dict[int, float] = defaultdict(float)
     sglang_hits = 0.0
-    for sample in samples(text):
-        if sample.name not in RELEVANT:
-            continue
+    for sample in samples(text, RELEVANT):
         totals[sample.name] += sample.value
         if sample.name in _PER_POSITION:
             position = sample.labels.get("position", "")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from certify.records import Json, Probe
 from certify.wire.answer import Answer
-from certify.wire.counters import CONFIGURATION
+from certify.wire.counters import CONFIGURATION, RELEVANT
 from certify.wire.hostile import LooseJson, shown
 from certify.wire.prometheus import PromSample, samples
 
@@ -46,6 +46,7 @@ _VLLM_FACTS = (
     ("parallel_config", "data_parallel_size"),
     ("scheduler_config", "max_num_batched_tokens"),
 )
+_VLLM_HOST_FACTS = ("nvidia_driver_version", "nvidia_gpu_models", "cuda_runtime_version", "torch_version", "os")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ def read_identity(probes: Iterable[Probe], answers: Iterable[Answer] = ()) -> Id
     cards = _cards(page.get("/v1/models", ""))
     props, info = _object(page.get("/props", "")), _object(page.get("/server_info", ""))
     config = _member(info, "vllm_config")
-    figures = tuple(samples(page.get("/metrics", page.get("/prometheus/metrics", ""))))
+    figures = tuple(samples(page.get("/metrics", page.get("/prometheus/metrics", "")), RELEVANT))
     tiny = _text(_object(page.get("/v1/chat/completions", "")).get("system_fingerprint"))
     told = (tiny, *(answer.system_fingerprint for answer in answers))
     fingerprints = tuple(name for name in dict.fromkeys(told) if name)
@@ -159,6 +160,8 @@ def _facts(
         facts["system_fingerprints"] = " ".join(fingerprints)
     config = _member(info, "vllm_config")
     facts |= {f"{section}.{name}": _member(config, section).get(name) for section, name in _VLLM_FACTS}
+    environment = _member(info, "system_env")
+    facts |= {f"system_env.{name}": environment.get(name) for name in _VLLM_HOST_FACTS}
     facts |= {name: info.get(name) for name in _SGLANG_FACTS}
     for sample in figures:
         if sample.name == "vllm:cache_config_info":

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 LONGEST_LINE = 16 * 1024
@@ -26,11 +26,11 @@ def name_of(line: str) -> str:
     return match.group() if match else ""
 
 
-def samples(text: str) -> Iterator[PromSample]:
-    """Every sample with a finite value; lines that are not samples are passed over."""
+def samples(text: str, names: Container[str]) -> Iterator[PromSample]:
+    """Every sample of these names with a finite value; lines that are not samples are passed over."""
     for line in text.splitlines():
         name = name_of(line)
-        if not name or len(line) > LONGEST_LINE:
+        if not name or name not in names or len(line) > LONGEST_LINE:
             continue
         rest, labels = line[len(name) :], {}
         if rest.startswith("{"):

@@ -16,8 +16,8 @@ _PRIORITIES = ("low", "normal", "high", "critical")
 _CHANNELS = ("web", "phone", "shop", "mail")
 _NOTES = ("gift wrap", "handle with care", "leave at door", "call first", "no plastic", "sign on receipt")
 # Long enough for every value; it keeps a weak model under a grammar from writing one string until max_tokens.
-_LONGEST_TEXT = 40
-_MOST_LINES = 3
+_LONGEST = {"code": 8, "name": 24, "city": 16, "item": 16, "note": 20}
+_MOST_LINES = 2
 
 
 def generate(seed: str) -> Case:
@@ -28,7 +28,7 @@ def generate(seed: str) -> Case:
     code, name, city, vip = f"0{picks.digits(4)}", picks.one(PEOPLE), picks.one(CITIES), picks.flip()
     lines = [
         (item, picks.between(1, 99), picks.one(_NOTES) if picks.flip() else None)
-        for item in picks.several(GOODS, picks.between(1, _MOST_LINES - 1))
+        for item in picks.several(GOODS, picks.between(1, _MOST_LINES))
     ]
     told = "\n".join(
         f"line {place}: item {item}; count {count}; note {note or 'none'}"
@@ -52,7 +52,7 @@ def generate(seed: str) -> Case:
 
 
 def _schema(kind: str, priorities: list[str], channels: list[str]) -> Json:
-    text: Json = {"type": "string", "maxLength": _LONGEST_TEXT}
+    text: dict[str, Json] = {name: {"type": "string", "maxLength": longest} for name, longest in _LONGEST.items()}
     return _closed(
         {
             "kind": {"const": kind},
@@ -63,14 +63,23 @@ def _schema(kind: str, priorities: list[str], channels: list[str]) -> Json:
                 }
             ),
             "customer": _closed(
-                {"code": text, "name": text, "address": _closed({"city": text}), "vip": {"type": "boolean"}}
+                {
+                    "code": text["code"],
+                    "name": text["name"],
+                    "address": _closed({"city": text["city"]}),
+                    "vip": {"type": "boolean"},
+                }
             ),
             "lines": {
                 "type": "array",
                 "minItems": 1,
                 "maxItems": _MOST_LINES,
                 "items": _closed(
-                    {"item": text, "count": {"type": "integer"}, "note": {"anyOf": [text, {"type": "null"}]}}
+                    {
+                        "item": text["item"],
+                        "count": {"type": "integer"},
+                        "note": {"anyOf": [text["note"], {"type": "null"}]},
+                    }
                 ),
             },
         }

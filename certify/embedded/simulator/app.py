@@ -85,7 +85,7 @@ class Simulator:
         return self._engine.prompt_of(read_asking(raw))
 
     async def seed(self, request: Request) -> Response:
-        """Take the answer key of a run: {"cases": [[scenario, seed], …]}. Only this deployment has such an endpoint."""
+        """Take the seed of a run, or single cases: only this deployment has such an endpoint."""
         keys = await asyncio.to_thread(read_keys, await _body(request))
         self._engine.keys.update(keys)
         return JSONResponse({"cases": len(keys)})
