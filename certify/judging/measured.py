@@ -8,6 +8,7 @@ from certify.evidence import EvidenceView
 from certify.judging.reading import HTTP_OK, interrupted, planned_id, quote, read
 from certify.records import Exchange, Figure, Finding, Json, Outcome, TrialId
 from certify.wire.answer import Answer, Chunk
+from certify.wire.timing import stamps_ns
 
 NS_PER_S = 1_000_000_000
 NS_PER_MS = 1_000_000
@@ -100,8 +101,7 @@ class Timeline:
 
 def timeline(one: Measured) -> Timeline:
     """The timeline by kernel receive stamps where there are any, else by those of the client."""
-    reads = one.exchange.reads
-    stamps = reads.kernel_ns if len(reads.kernel_ns) == len(reads.sizes) else reads.user_ns
+    stamps = stamps_ns(one.exchange)
     chunks = [chunk for chunk in one.answer.chunks if chunk.carries and chunk.read < len(stamps)]
     if not chunks:
         return Timeline(None, 0, 0, 0, "no output came as a stream")

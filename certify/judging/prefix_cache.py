@@ -30,6 +30,7 @@ from certify.wire.counters import read_counters
 WARM, COLD = "PERF-CACHE-01", "PERF-CACHE-02"
 METRIC = "cold_over_warm_ttft"
 SAMPLE = "prefix-cache"
+PAIR = "pair-"  # cases of the pairs; "base" are prompts of a few words, "size" looks for a length that time can tell
 SHOWN = 5
 
 # What a cold prompt may show: the chat template's own preamble (16 to 32 tokens on a real vLLM 0.26.0), in granules.
@@ -70,6 +71,7 @@ class _Hit:
 class _Timing:
     """Cold over warm time to first token: the ratio of each pair, its median, and a 95 % interval of the mean log."""
 
+    cold_ms: float
     ratios: tuple[float, ...]
     middle: float
     low: float
@@ -107,7 +109,8 @@ def judge_repeated_prompt(view: EvidenceView, plan: Plan, thresholds: Thresholds
             f"a repeat answers {timing.middle:.1f} times as soon; there is no floor",
             action=f"declare a floor in a thresholds file; this run x 0.95:\n{paste}",
         )
-    fast, slow = timing.middle >= case.floor, timing.high < case.floor
+    fast = timing.middle >= case.floor
+    slow = timing.high < case.floor and _tellable(view, timing) >= case.floor
     ratio = f"cold over warm TTFT {timing.middle:.2f} x against {bound}"
     if any(hit.cached is None for hit in warm):
         return _untold(case, ratio, slow=slow)
@@ -267,9 +270,10 @@ def judge_cold_proof(view: EvidenceView, plan: Plan, thresholds: Thresholds) -> 
 
 def _read(view: EvidenceView, gate: PlannedGate, requirement: str) -> tuple[list[_Hit], Verdict | None]:
     """All hits, or the verdict that ends it: nothing measured yet, or a broken exchange."""
-    trials = measured(view, requirement)
-    if len({one.trial_id for one in trials}) < len(gate.trials):
-        summary = f"{len(trials)} of {len(gate.trials)} exchanges measured"
+    planned = {trial.trial_id for trial in gate.trials if trial.trial_id.case.startswith(PAIR)}
+    trials = [one for one in measured(view, requirement) if one.trial_id in planned]
+    if len({one.trial_id for one in trials}) < len(planned):
+        summary = f"{len(trials)} of {len(planned)} exchanges measured"
         return [], Verdict(requirement, Outcome.NOT_RUN, summary, action="the gate did not run to its end")
     flaws = [found for one in trials if (found := flaw(one))]
     if flaws:
@@ -335,7 +339,17 @@ def _timing(cold: dict[str, _Hit], warm: list[_Hit]) -> _Timing | None:
     if len(logs) > 1:
         half = t_quantile(0.975, len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
     centre = fmean(logs)
-    return _Timing(tuple(ratios), median(ratios), math.exp(centre - half), math.exp(min(centre + half, 700.0)))
+    colds = [hit.ttft_ms for hit in cold.values() if hit.ttft_ms]
+    return _Timing(
+        median(colds), tuple(ratios), median(ratios), math.exp(centre - half), math.exp(min(centre + half, 700.0))
+    )
+
+
+def _tellable(view: EvidenceView, timing: _Timing) -> float:
+    """How many times as soon a full hit could answer: cold over the time that a prompt of a few words takes."""
+    base = [timeline(one).ttft_ns for one in measured(view, WARM) if one.trial_id.case == "base" and not flaw(one)]
+    known = [ns / NS_PER_MS for ns in base if ns]
+    return timing.cold_ms / median(known) if known else math.inf
 
 
 def _figures(hits: list[_Hit], warm: list[_Hit], timing: _Timing) -> tuple[Figure, ...]:
@@ -361,10 +375,12 @@ def _figures(hits: list[_Hit], warm: list[_Hit], timing: _Timing) -> tuple[Figur
 
 
 def _granule(warm: list[_Hit]) -> tuple[Finding, ...]:
-    cached = [hit.cached for hit in warm if hit.cached]
+    cached = {hit.cached for hit in warm if hit.cached}
     if not cached:
         return ()
     granule = reduce(math.gcd, cached)
-    exact = any(hit.prompt_tokens - (hit.cached or 0) <= 1 for hit in warm)
-    text = "hits reach to the last token: no granule" if exact else f"hits come in multiples of {granule} tokens"
-    return (Finding(text, tuple(hit.one.seq for hit in warm[:SHOWN])),)
+    short = max(hit.prompt_tokens - (hit.cached or 0) for hit in warm)
+    told = f"; all are multiples of {granule}" if len(cached) > 1 and granule > 1 else ""
+    return (
+        Finding(f"hits end at most {short} tokens before the prompt does{told}", tuple(hit.one.seq for hit in warm)),
+    )

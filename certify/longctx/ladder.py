@@ -13,6 +13,7 @@ from certify.plan import PlannedGate, PlannedTrial, whole_parameter, whole_param
 from certify.records import Arm, ChatRequest, Exchange, Json, Message, Thinking, TrialId
 from certify.stats import prefill_fit
 from certify.wire.answer import read_answer
+from certify.wire.timing import first_output_ns
 
 EXACT, NEEDLES = "LCTX-USAGE-01", "LCTX-NEEDLE-01"
 NS_PER_S = 1_000_000_000
@@ -174,9 +175,9 @@ class _Ladder:
 
     def _learn(self, tokens: int, exchange: Exchange) -> None:
         """Take a cold question's time to first output into the fit."""
-        reads = [chunk.read for chunk in read_answer(exchange).chunks if chunk.carries]
-        if reads and reads[0] < len(exchange.reads.user_ns):
-            self._colds.append((tokens, exchange.reads.user_ns[reads[0]] / NS_PER_S))
+        first_ns = first_output_ns(exchange, read_answer(exchange))
+        if first_ns:
+            self._colds.append((tokens, first_ns / NS_PER_S))
 
 
 @contextmanager

@@ -48,6 +48,9 @@ STREAMS = {
 }
 PAIRS = {"demo": Pairs(4, 600), "gate": Pairs(5, 4200), "release": Pairs(5, 8400), "full": Pairs(5, 8400)}
 SHORT_PAIRS = Pairs(5, 4200)
+BASE_REQUESTS = 3  # of a few words: what a time to first token costs beside prefill
+SIZES = (1, 4, 16)  # a fast prefill needs a longer prompt before time can tell: times the profile's words
+BASE_WORDS = 16
 FURTHER_REPEATS = 2  # of the first pair: engines are known whose first repeat misses, or whose third changes
 
 
@@ -114,8 +117,15 @@ def _prefix_cache(context: PlanContext) -> tuple[PlannedGate, PlannedGate]:
     size = PAIRS.get(context.profile, SHORT_PAIRS)
     if context.context_tokens:
         size = replace(size, words=max(32, min(size.words, context.context_tokens * 3 // 4)))
-    trials = tuple(_pair_trials(context, size))
-    parameters: dict[str, Json] = {"words": size.words, "max_tokens": CACHE_ANSWER_TOKENS, "pairs": size.pairs}
+    most = context.context_tokens * 3 // 4 if context.context_tokens else size.words
+    sizes = sorted({min(size.words * factor, most) for factor in SIZES})
+    trials = tuple(_pair_trials(context, size, len(sizes)))
+    parameters: dict[str, Json] = {
+        "base_words": BASE_WORDS,
+        "words": list(sizes),
+        "max_tokens": CACHE_ANSWER_TOKENS,
+        "pairs": size.pairs,
+    }
     cost = 2 * len(trials) + size.pairs * size.words // NOMINAL_PREFILL_TOK_S
     warm = "every repeat hits by usage or counters, and its time to first token agrees; timing alone never passes"
     cold = "no prompt behind a fresh nonce finds more cached than the template's preamble"
@@ -125,10 +135,15 @@ def _prefix_cache(context: PlanContext) -> tuple[PlannedGate, PlannedGate]:
     )
 
 
-def _pair_trials(context: PlanContext, size: Pairs) -> Iterator[PlannedTrial]:
-    """Interleaved: each cold prompt (repeat 0) is followed by its repeats."""
+def _pair_trials(context: PlanContext, size: Pairs, sizes: int) -> Iterator[PlannedTrial]:
+    """Prompts of a few words, one cold prompt a size, then the pairs: each cold prompt (repeat 0) and its repeats."""
+
+    def planned(case: str, repeat: int, seed_repeat: int) -> PlannedTrial:
+        place = TrialId(WARM, case, Arm.SERVED, repeat)
+        return PlannedTrial(place, context.case_seed(WARM, case, seed_repeat), stream=True, thinking=_thinking(context))
+
+    yield from (planned("base", repeat, repeat) for repeat in range(BASE_REQUESTS))
+    yield from (planned("size", repeat, repeat) for repeat in range(sizes))
     for pair in range(1, size.pairs + 1):
-        case = f"pair-{pair}"
         for repeat in range(2 + (FURTHER_REPEATS if pair == 1 else 0)):
-            place = TrialId(WARM, case, Arm.SERVED, repeat)
-            yield PlannedTrial(place, context.case_seed(WARM, case, 0), stream=True, thinking=_thinking(context))
+            yield planned(f"pair-{pair}", repeat, 0)
