@@ -181,4 +181,5 @@ class Chain:
         return self._writer.sample(Sample(name, arm, 1, 200, text))
 
     def view(self, **attached: "Chain") -> EvidenceView:
+        self._writer.close()
         return EvidenceView(self._path, {name.replace("_", "-"): chain.view() for name, chain in attached.items()})
