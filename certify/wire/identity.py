@@ -46,6 +46,7 @@ _VLLM_FACTS = (
     ("parallel_config", "data_parallel_size"),
     ("scheduler_config", "max_num_batched_tokens"),
 )
+_NO_FACTS = ("engine", "model_name")  # labels that tell which sample it is
 _VLLM_HOST_FACTS = ("nvidia_driver_version", "nvidia_gpu_models", "cuda_runtime_version", "torch_version", "os")
 
 
@@ -165,7 +166,7 @@ def _facts(
     facts |= {name: info.get(name) for name in _SGLANG_FACTS}
     for sample in figures:
         if sample.name == "vllm:cache_config_info":
-            facts |= {f"cache.{label}": value for label, value in sample.labels.items() if label not in ("engine", "model_name")}
+            facts |= {f"cache.{label}": value for label, value in sample.labels.items() if label not in _NO_FACTS}
         elif sample.name in CONFIGURATION:
             facts[sample.name.replace(":", ".")] = f"{sample.value:.15g}"
     told = {shown(name, LONGEST_FACT): _fact(value) for name, value in facts.items()}
