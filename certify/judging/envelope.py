@@ -24,8 +24,8 @@ UNCOUNTED = "no usage came"
 RULE = (
     "hard faults (shape, finish reason, usage, ids of calls, characters broken on the way, no answer): one fails. Rare "
     "faults that a model can cause (leaked markup, null content, run-away blanks, NUL, malformed arguments, thinking "
-    "although off): none passes, 1 or 2 are INCONCLUSIVE, 3 fail. Thinking on: reasoning in at least half of the answers. A code "
-    "fence is no fault of the envelope: the scenarios score it as format"
+    "although off): none passes, 1 or 2 are INCONCLUSIVE, 3 fail. Thinking on: reasoning in at least half of "
+    "the answers. A code fence is no fault of the envelope: the scenarios score it as format"
 )
 
 
