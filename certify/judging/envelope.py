@@ -17,15 +17,15 @@ RARE_FAILS = 3
 # How the sentences of `cases.envelope` begin that a model can cause at a low rate, whatever the engine does right.
 RARE_OPENINGS = (
     *("thinking markup", "tool markup", "template markup"),
-    *("content is null", "thinking was asked off", "a NUL character", "a replacement character"),
+    *("content is null", "thinking was asked off", "a NUL character"),
     *("call ", "the arguments of call"),
 )
 UNCOUNTED = "no usage came"
 RULE = (
-    "hard faults (shape, finish reason, usage, ids of calls, no answer): one fails. Rare faults that a model can cause "
-    "(leaked markup, null content, run-away blanks, broken characters, malformed arguments, thinking although off): "
-    "none passes, 1 or 2 are INCONCLUSIVE, 3 fail. Thinking on: reasoning in at least half of the answers. A code "
-    "fence is no fault of the envelope: the scenarios score it as format"
+    "hard faults (shape, finish reason, usage, ids of calls, characters broken on the way, no answer): one fails. Rare "
+    "faults that a model can cause (leaked markup, null content, run-away blanks, NUL, malformed arguments, thinking "
+    "although off): none passes, 1 or 2 are INCONCLUSIVE, 3 fail. Thinking on: reasoning in at least half of "
+    "the answers. A code fence is no fault of the envelope: the scenarios score it as format"
 )
 
 
