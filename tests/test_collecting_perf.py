@@ -81,15 +81,15 @@ def test_pairs_are_interleaved_and_asked_once(tmp_path):
     view = record(tmp_path, engine, lambda recorder, _: collect_pairs(recorder), times=2)
 
     lengths = [len(prompt.split()) for prompt in engine.prompts]
-    assert lengths == [16, 16, 16, 600, 600, 600, 600, 600, 593, 593, 586, 586, 579, 579]
+    assert lengths == [16, 16, 16, 400, 400, 400, 400, 400, 393, 393, 386, 386, 379, 379]
     assert JUDGES[WARM](view, PLAN, DEMO).outcome is Outcome.PASS
     assert JUDGES[COLD](view, PLAN, DEMO).outcome is Outcome.PASS
 
 
 def test_a_fast_prefill_is_given_a_longer_prompt(tmp_path):
-    engine = Engine(prefill_words_s=40_000)
+    engine = Engine(prefill_words_s=20_000)
 
     view = record(tmp_path, engine, lambda recorder, _: collect_pairs(recorder))
 
-    assert max(len(prompt.split()) for prompt in engine.prompts) == 2400
+    assert max(len(prompt.split()) for prompt in engine.prompts) == 1600
     assert JUDGES[WARM](view, PLAN, DEMO).outcome is Outcome.PASS

@@ -347,4 +347,4 @@ def test_a_small_budget_shortens_the_stream():
 
 def test_a_small_context_shortens_the_prompts():
     assert gates(WARM, context_tokens=512).parameters["words"] == [384]
-    assert gates(WARM, context_tokens=8192).parameters["words"] == [600, 2400, 6144]
+    assert gates(WARM, context_tokens=8192).parameters["words"] == [400, 1600, 6144]

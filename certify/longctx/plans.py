@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from certify.cases import haystack
+from certify.cases.nouns import NOUNS
 from certify.plan import PlanContext, PlannedGate, PlannedTrial
 from certify.records import Arm, Capability, Json, Level, Thinking, TrialId
 
@@ -13,7 +14,8 @@ STRATA = 20
 UNKNOWN_CONTEXT_RUNG = 8192  # every deployment worth a ladder has this much
 RESERVES = haystack.NEEDLES_PER_STRATUM - 1
 TINY_REQUESTS = 40
-CALIBRATION_WORDS = (5, 512, 2000)  # the last one holds every noun, and tells whether the count stays linear
+# The last one holds every noun, and tells whether the count stays linear; the demo's is as short as that allows.
+CALIBRATION_WORDS, DEMO_CALIBRATION_WORDS = (5, 512, 2000), (5, 512, len(NOUNS) + 5)
 
 # The published fit of two GB10 with a 284B model (a = 1/2,593 s, b = 7.97e-10 s): for the printed cost only.
 SECONDS_A, SECONDS_B = 1 / 2593, 7.97e-10
@@ -51,11 +53,12 @@ def plan_gates(context: PlanContext) -> tuple[PlannedGate, ...]:
     if not rungs:
         return ()
     trials = tuple(_trials(context, rungs))
+    calibration_words = DEMO_CALIBRATION_WORDS if context.profile == "demo" else CALIBRATION_WORDS
     parameters: dict[str, Json] = {
         "rungs": [rung.tokens for rung in rungs],
         "strata": [rung.strata for rung in rungs],
         "answer_tokens": ANSWER_TOKENS,
-        "calibration_words": [words for words in CALIBRATION_WORDS if words <= rungs[-1].tokens],
+        "calibration_words": [words for words in calibration_words if words <= rungs[-1].tokens],
         "tiny_requests": TINY_REQUESTS,
         "reserves": 0 if context.profile == "demo" else RESERVES,
         "context_tokens": context.context_tokens,

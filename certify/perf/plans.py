@@ -46,7 +46,7 @@ STREAMS = {
     "full": Stream(12, 512),
     "soak": Stream(4, 256),
 }
-PAIRS = {"demo": Pairs(4, 600), "gate": Pairs(5, 4200), "release": Pairs(5, 8400), "full": Pairs(5, 8400)}
+PAIRS = {"demo": Pairs(4, 400), "gate": Pairs(5, 4200), "release": Pairs(5, 8400), "full": Pairs(5, 8400)}
 SHORT_PAIRS = Pairs(5, 4200)
 BASE_REQUESTS = 3  # of a few words: what a time to first token costs beside prefill
 SIZES = (1, 4, 16)  # a fast prefill needs a longer prompt before time can tell: times the profile's words
