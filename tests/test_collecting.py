@@ -2,6 +2,7 @@
 
 import json
 import threading
+from contextlib import ExitStack, closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -86,6 +87,10 @@ class Run:
         self.recorder = self._recorder()
         return self
 
+    def close(self) -> None:
+        self._writer.close()
+        self._deployment.close()
+
     def view(self) -> EvidenceView:
         return EvidenceView(self._path)
 
@@ -98,7 +103,8 @@ class Run:
 
 @pytest.fixture
 def run(tmp_path, server):
-    return lambda plan, **more: Run(tmp_path / "evidence.jsonl", server, plan, **more)
+    with ExitStack() as opened:
+        yield lambda plan, **more: opened.enter_context(closing(Run(tmp_path / "evidence.jsonl", server, plan, **more)))
 
 
 def test_preflight_asks_what_was_planned_and_an_honest_deployment_passes(run):

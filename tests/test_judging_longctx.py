@@ -167,6 +167,7 @@ def test_a_rung_without_usage_is_an_error(tmp_path):
         (lambda place, truth: "wrong" if place < 3 else truth, Outcome.FAIL, "3 misses on rung 8,192"),
         (lambda place, truth: "" if place < 3 else truth, Outcome.FAIL, "3 misses on rung 8,192"),
     ],
+    ids=["one miss", "two reserves wrong", "two misses", "three misses", "three empty answers"],
 )
 def test_misses_are_weighed_with_their_reserves(tmp_path, answer, outcome, says):
     exact, needles = run(tmp_path, Tokenizer(answer=answer), profile="smoke", context_tokens=32_768)
