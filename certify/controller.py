@@ -12,17 +12,18 @@ from pathlib import Path
 
 from certify import __version__, evidence, plan, planner, thresholds
 from certify.deployment.client import Deployment, DeploymentError
+from certify.deployment.pace import probe_pace
 from certify.deployment.recorder import Recorder
 from certify.evidence import EvidenceError, EvidenceView, EvidenceWriter, Header
 from certify.judging import judge
 from certify.judging.summary import Overall, overall
 from certify.options import EMBEDDED_REAL, EMBEDDED_SIMULATED, OptionError, RunOptions
-from certify.plan import Plan
+from certify.plan import Pace, Plan
 from certify.records import Arm, Event, Verdict
 from certify.report.certificate import write_run
 from certify.report.seal import Signer
 from certify.thresholds import Thresholds
-from certify.wire.identity import read_identity
+from certify.wire.identity import Identity, read_identity
 
 EVIDENCE = "evidence.jsonl"
 PLAN = "plan.json"
@@ -130,13 +131,13 @@ class Controller:
         elif options.spec_off_evidence:
             attached, options = _attach(options, folder)
         with _deployment(base_url, options) as deployment, _new_chain(folder, base_url) as writer:
-            identity, probes = deployment.identify()
-            for probe in probes:
-                writer.probe(probe)
+            identity, pace = _probe(deployment, writer)
             locked = planner.make_plan(
-                options, identity, base_url=base_url, spec_off_url=options.spec_off_url, attached=attached
+                options, identity, pace, base_url=base_url, spec_off_url=options.spec_off_url, attached=attached
             )
             _lock(folder, locked, options, writer)
+            if identity.simulated:
+                _hand_over_seed(deployment, locked)
         return LaneRun(url, folder, locked)
 
     def _resume(self, folder: Path) -> LaneRun:
@@ -212,11 +213,11 @@ def record_spec_off(options: RunOptions, base_url: str, folder: Path, say: Say) 
 
     path = folder / attached_file(SPEC_OFF)
     with _deployment(base_url, options) as deployment, _new_chain(folder, base_url, path.name) as writer:
-        identity, probes = deployment.identify()
-        for probe in probes:
-            writer.probe(probe)
-        locked = planner.make_plan(options, identity, base_url=base_url, arm=Arm.SPEC_OFF)
+        identity, pace = _probe(deployment, writer)
+        locked = planner.make_plan(options, identity, pace, base_url=base_url, arm=Arm.SPEC_OFF)
         writer.event(_locked_event(locked))
+        if identity.simulated:
+            _hand_over_seed(deployment, locked)
         recorder = Recorder(locked, {Arm.SPEC_OFF: deployment}, writer, before=EvidenceView(path), progress=say)
         collect_arm(recorder)
         writer.footer("complete")
@@ -230,6 +231,21 @@ def _deployment(base_url: str, options: RunOptions) -> Iterator[Deployment]:
         yield deployment
     finally:
         deployment.close()
+
+
+def _probe(deployment: Deployment, writer: EvidenceWriter) -> tuple[Identity, Pace]:
+    """Ask who answers and how fast, and keep every answer."""
+    identity, probes = deployment.identify()
+    for probe in probes:
+        writer.probe(probe)
+    pace, cost = probe_pace(deployment)
+    writer.probe(cost)
+    return identity, pace
+
+
+def _hand_over_seed(deployment: Deployment, locked: Plan) -> None:
+    """Give the simulated pair its answer key, out of band: no other deployment is ever told the seed."""
+    deployment.probe("simulator-seed", "POST", "/simulator/seed", {"seed": locked.seed, "challenge": locked.challenge})
 
 
 def _new_chain(folder: Path, base_url: str, name: str = EVIDENCE) -> EvidenceWriter:

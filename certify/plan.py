@@ -142,12 +142,27 @@ def case_seed(seed: str, challenge: str, requirement: str, case: str, repeat: in
 
 
 @dataclass(frozen=True, slots=True)
+class Pace:
+    """What a probe saw of the deployment's speed, for expected durations alone: no verdict rests on it.
+
+    The defaults hold where the probe could not tell: a GB10 pair decodes 60 tok/s and prefills 2,600 tok/s.
+    """
+
+    decode_tok_s: float = 50.0
+    prefill_tok_s: float = 1500.0
+
+    def seconds(self, prompt_tokens: float, answer_tokens: float) -> float:
+        """About how long one exchange takes alone."""
+        return prompt_tokens / self.prefill_tok_s + answer_tokens / self.decode_tok_s
+
+
+@dataclass(frozen=True, slots=True)
 class PlanContext:
     """What the rooms' planners know when they plan: the profile, the seeds, what probing saw, what the owner declares.
 
     `declared` maps a capability's name to what `deployment.toml` says of it; a capability that it does not name is
     missing. `has_spec_off` says that the other arm can be asked in this run or is attached as evidence. `budget_s` are
-    the seconds that `--budget` leaves, None without one.
+    the seconds that `--budget` leaves, None without one. `pace` is what the cost probe saw.
     """
 
     profile: str
@@ -159,6 +174,7 @@ class PlanContext:
     declared: Mapping[str, bool]
     has_spec_off: bool
     budget_s: int | None
+    pace: Pace = Pace()
 
     def level(self, requirement: str) -> Level:
         """What the profile asks of a requirement; ABSENT means that its gate is not planned.

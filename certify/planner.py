@@ -9,7 +9,7 @@ from certify.judging import JUDGE_VERSION
 from certify.longctx import plans as longctx_plans
 from certify.options import RunOptions
 from certify.perf import plans as perf_plans
-from certify.plan import SCHEMA, Absence, Plan, PlanContext, PlannedGate
+from certify.plan import SCHEMA, Absence, Pace, Plan, PlanContext, PlannedGate
 from certify.preflight import plans as preflight_plans
 from certify.quality import plans as quality_plans
 from certify.records import Arm, Level
@@ -30,6 +30,7 @@ _PLANNERS: tuple[Callable[[PlanContext], tuple[PlannedGate, ...]], ...] = (
 def make_plan(
     options: RunOptions,
     identity: Identity,
+    pace: Pace,
     *,
     base_url: str,
     spec_off_url: str = "",
@@ -49,6 +50,7 @@ def make_plan(
         declared=declaration.capabilities,
         has_spec_off=bool(spec_off_url or attached or arm is Arm.SPEC_OFF),
         budget_s=options.budget_s,
+        pace=pace,
     )
     offered = {gate.requirement: gate for planner in _PLANNERS for gate in planner(context)}
     gates: list[PlannedGate] = []

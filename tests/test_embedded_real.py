@@ -29,7 +29,7 @@ SCHEMA = {
 PARENT = """
 import sys, threading, time
 from pathlib import Path
-from certify.embedded.real import start_real
+from certify.embedded.real import CONTEXT_TOKENS, start_real
 
 def run():
     deployment = start_real(False, Path(sys.argv[1])).__enter__()
@@ -140,7 +140,7 @@ def test_a_schema_is_obeyed_under_speculation_with_thinking_off_and_budgeted(spe
 @needs_engine
 def test_every_slot_has_the_whole_context_and_decode_is_well_above_the_floor(plain):
     with urllib.request.urlopen(f"{plain.base_url}/props", timeout=10) as answer:
-        assert json.load(answer)["default_generation_settings"]["n_ctx"] == 8192
+        assert json.load(answer)["default_generation_settings"]["n_ctx"] == real.CONTEXT_TOKENS
     assert ask(plain.base_url, "Describe a harbour.")["timings"]["predicted_per_second"] > 10
 
 

@@ -5,15 +5,14 @@ from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 
 from certify.cases.corpora import CORPUS_SHA256, PROMPTS, Prompt
-from certify.plan import PlanContext, PlannedGate, PlannedTrial
+from certify.plan import Pace, PlanContext, PlannedGate, PlannedTrial
 from certify.records import Arm, Capability, Json, Level, Thinking, TrialId
 from certify.stats import LOOKS
 
 RATE, WARM, COLD = "PERF-C1-01", "PERF-CACHE-01", "PERF-CACHE-02"
 WARM_UP_PASSES = 1
+PROMPT_TOKENS = 180  # of a corpus prompt with its nonce, about
 CACHE_ANSWER_TOKENS = 8
-NOMINAL_TOK_S = 50  # for the printed cost only: a GB10 pair decodes 60 tok/s, two CPU cores 110
-NOMINAL_PREFILL_TOK_S = 1500  # for the printed cost only
 BUDGET_SHARE = 3  # one stream takes at most a third of --budget
 
 
@@ -25,9 +24,9 @@ class Stream:
     max_tokens: int
     looks: tuple[int, ...] = LOOKS
 
-    def seconds(self, passes: int) -> int:
+    def seconds(self, passes: int, pace: Pace) -> int:
         """About how long so many passes and the warm-up take."""
-        return (passes + WARM_UP_PASSES) * self.prompts * self.max_tokens // NOMINAL_TOK_S
+        return round((passes + WARM_UP_PASSES) * self.prompts * pace.seconds(PROMPT_TOKENS, self.max_tokens))
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +38,14 @@ class Pairs:
 
 
 STREAMS = {
-    "demo": Stream(4, 96, LOOKS[:2]),  # the floor is a tenth of what two cores do: ten passes settle it or never
+    "demo": Stream(3, 64, LOOKS[:2]),  # the floor is a tenth of what two cores do: ten passes settle it or never
     "smoke": Stream(4, 128, LOOKS[:1]),
     "gate": Stream(12, 512),
     "release": Stream(12, 512),
     "full": Stream(12, 512),
     "soak": Stream(4, 256),
 }
-PAIRS = {"demo": Pairs(4, 400), "gate": Pairs(5, 4200), "release": Pairs(5, 8400), "full": Pairs(5, 8400)}
+PAIRS = {"demo": Pairs(4, 300), "gate": Pairs(5, 4200), "release": Pairs(5, 8400), "full": Pairs(5, 8400)}
 SHORT_PAIRS = Pairs(5, 4200)
 BASE_REQUESTS = 3  # of a few words: what a time to first token costs beside prefill
 SIZES = (1, 4, 16)  # a fast prefill needs a longer prompt before time can tell: times the profile's words
@@ -94,7 +93,9 @@ def _single_stream(context: PlanContext) -> PlannedGate:
         for prompt in prompts
     )
     rule = f"sequential: looks after {', '.join(map(str, stream.looks))} passes over {len(prompts)} prompts"
-    return PlannedGate(RATE, context.level(RATE), rule, stream.seconds(stream.looks[0]), trials, parameters)
+    return PlannedGate(
+        RATE, context.level(RATE), rule, stream.seconds(stream.looks[0], context.pace), trials, parameters
+    )
 
 
 def _stream(context: PlanContext) -> Stream:
@@ -102,7 +103,7 @@ def _stream(context: PlanContext) -> Stream:
     stream = STREAMS[context.profile]
     if context.context_tokens:  # half of the window is left to the prompt
         stream = replace(stream, max_tokens=max(1, min(stream.max_tokens, context.context_tokens // 2)))
-    while context.budget_s and BUDGET_SHARE * stream.seconds(stream.looks[-1]) > context.budget_s:
+    while context.budget_s and BUDGET_SHARE * stream.seconds(stream.looks[-1], context.pace) > context.budget_s:
         if len(stream.looks) > 1:
             stream = replace(stream, looks=stream.looks[:-1])
         elif stream.max_tokens > STREAMS["demo"].max_tokens:
@@ -126,7 +127,8 @@ def _prefix_cache(context: PlanContext) -> tuple[PlannedGate, PlannedGate]:
         "max_tokens": CACHE_ANSWER_TOKENS,
         "pairs": size.pairs,
     }
-    cost = 2 * len(trials) + size.pairs * size.words // NOMINAL_PREFILL_TOK_S
+    pairs = size.pairs * context.pace.seconds(size.words, 2 * CACHE_ANSWER_TOKENS)
+    cost = round(pairs + len(trials) * context.pace.seconds(BASE_WORDS, CACHE_ANSWER_TOKENS))
     warm = "every repeat hits by usage or counters, and its time to first token agrees; timing alone never passes"
     cold = "no prompt behind a fresh nonce finds more cached than the template's preamble"
     return (

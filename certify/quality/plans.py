@@ -2,11 +2,15 @@
 
 from dataclasses import dataclass, replace
 
+from certify.cases import scenarios
 from certify.plan import PlanContext, PlannedGate, PlannedTrial
 from certify.records import Arm, Json, Level, Thinking, TrialId
 
-# Which scenario a requirement scores, in the registry's order.
-SCENARIOS = {"QUAL-JSON-01": "json-prompt", "QUAL-SCHEMA-02": "schema-nested", "QUAL-TOOL-05": "tool-typed"}
+# Which scenario a requirement scores, in the registry's order: a new scenario is one new module.
+SCENARIOS = {scenario.REQUIREMENT: scenario.NAME for scenario in scenarios.SCENARIOS.values()}
+CONSTRAINED = tuple(scenario.REQUIREMENT for scenario in scenarios.SCENARIOS.values() if scenario.CONSTRAINED)
+# The demo does not grow with the scenarios.
+_DEMO = ("QUAL-JSON-01", "QUAL-SCHEMA-02", "QUAL-TOOL-05")
 
 # Judged over the exchanges of the scenarios: they ask nothing themselves.
 OVER_ALL = {
@@ -18,18 +22,20 @@ OVER_ALL = {
 # Profiles in which an arm that was not given makes speculation INCONCLUSIVE instead of absent.
 _ARM_IS_EXPECTED = ("release", "full", "soak")
 COPY_TOKENS = 128  # of twelve copied lines about two thirds: enough steps to draft in
-_NOMINAL_TOK_S = 50  # for the printed cost only: a GB10 pair decodes 60 tok/s, two CPU cores 110
+_PROMPT_TOKENS = 300  # of a question, about
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
     """How much a profile asks: cases for each scenario and thinking mode, answer caps in tokens, streams at once.
 
-    `copies` are the texts to copy in each arm, `off_arm` the requirements whose cases the other arm is asked too,
-    `envelope` those whose answers must keep the envelope. Answers under a schema have a cap of their own.
+    `asked` are the requirements whose scenarios are asked, `copies` the texts to copy in each arm, `off_arm` the
+    requirements whose cases the other arm is asked too, `envelope` those whose answers must keep the envelope.
+    Answers under a schema have a cap and a number of cases of their own.
     """
 
     cases: int
+    schema_cases: int
     modes: tuple[Thinking, ...]
     answer_tokens: int
     schema_tokens: int
@@ -38,6 +44,11 @@ class Size:
     copies: int
     off_arm: tuple[str, ...]
     envelope: tuple[str, ...]
+    asked: tuple[str, ...]
+
+    def cases_of(self, requirement: str) -> int:
+        """The cases of a scenario in each thinking mode."""
+        return self.schema_cases if requirement in CONSTRAINED else self.cases
 
 
 _BOTH = (Thinking.ON, Thinking.OFF)
@@ -47,12 +58,12 @@ _SIZES = {
     # A model of 135M parameters writes prose until its cap where nothing constrains it, and after a thinking budget it
     # repeats the closing tag by itself: there the envelope is asked of constrained answers. It also fills strings up
     # to their bounds: with 200 tokens one of eight answers under the schema was cut.
-    "demo": Size(2, _BOTH, 200, 360, 32, 1, 2, _SCHEMA, _SCHEMA),
-    "smoke": Size(1, (Thinking.OFF,), 1024, 1024, 1024, 1, 2, (), _ALL),
-    "gate": Size(5, _BOTH, 1024, 1024, 1024, 8, 4, _ALL, _ALL),
-    "release": Size(10, _BOTH, 1024, 1024, 7168, 8, 6, _ALL, _ALL),
-    "full": Size(40, _BOTH, 1024, 1024, 7168, 8, 6, _ALL, _ALL),
-    "soak": Size(10, _BOTH, 1024, 1024, 1024, 8, 4, (), _ALL),
+    "demo": Size(1, 2, _BOTH, 200, 360, 32, 1, 1, _SCHEMA, _SCHEMA, _DEMO),
+    "smoke": Size(1, 1, (Thinking.OFF,), 1024, 1024, 1024, 1, 2, (), _ALL, _ALL),
+    "gate": Size(5, 5, _BOTH, 1024, 1024, 1024, 8, 4, _ALL, _ALL, _ALL),
+    "release": Size(10, 10, _BOTH, 1024, 1024, 7168, 8, 6, _ALL, _ALL, _ALL),
+    "full": Size(40, 40, _BOTH, 1024, 1024, 7168, 8, 6, _ALL, _ALL, _ALL),
+    "soak": Size(10, 10, _BOTH, 1024, 1024, 1024, 8, 4, (), _ALL, _ALL),
 }
 
 
@@ -61,9 +72,9 @@ def plan_gates(context: PlanContext) -> tuple[PlannedGate, ...]:
     size = _size(context)
     gates = (
         _over_all(context, "QUAL-ENV-01", size.envelope),
-        *(_scenario_gate(context, requirement, size) for requirement in SCENARIOS),
-        _over_all(context, "QUAL-VALUE-01", _ALL),
-        _over_all(context, "QUAL-THINK-02", _ALL),
+        *(_scenario_gate(context, requirement, size) for requirement in size.asked),
+        _over_all(context, "QUAL-VALUE-01", size.asked),
+        _over_all(context, "QUAL-THINK-02", size.asked),
         *_speculation(context, size),
     )
     return tuple(gate for gate in gates if gate.level is not Level.ABSENT)
@@ -82,18 +93,19 @@ def _size(context: PlanContext) -> Size:
             schema_tokens=min(size.schema_tokens, quarter),
             thinking_tokens=min(size.thinking_tokens, quarter),
         )
-    while context.budget_s and size.cases > 1 and 2 * len(SCENARIOS) * _expected_s(size) > context.budget_s:
-        size = replace(size, cases=size.cases - 1)
+    while context.budget_s and size.cases > 1 and 2 * len(size.asked) * _expected_s(context, size) > context.budget_s:
+        size = replace(size, cases=size.cases - 1, schema_cases=max(1, size.schema_cases - 1))
     return size
 
 
-def _expected_s(size: Size) -> int:
-    tokens = sum(_max_tokens(size, mode) for mode in size.modes) * size.cases
-    return max(1, tokens // 2 // _NOMINAL_TOK_S // size.concurrency)
+def _expected_s(context: PlanContext, size: Size, requirement: str = "") -> int:
+    """About how long a scenario takes: half of the answer's cap, streams side by side costing half of their sum."""
+    each = sum(context.pace.seconds(_PROMPT_TOKENS, _max_tokens(size, mode, requirement) / 2) for mode in size.modes)
+    return round(each * size.cases_of(requirement) / (1 + (size.concurrency - 1) / 2))
 
 
 def _max_tokens(size: Size, mode: Thinking, requirement: str = "") -> int:
-    answer = size.schema_tokens if requirement in _SCHEMA else size.answer_tokens
+    answer = size.schema_tokens if requirement in CONSTRAINED else size.answer_tokens
     return answer + (size.thinking_tokens if mode is Thinking.ON else 0)
 
 
@@ -118,7 +130,7 @@ def _trials(context: PlanContext, requirement: str, owner: str, arm: Arm, size: 
             stream=repeat % 2 == 0,
             thinking=str(mode),
         )
-        for repeat in range(size.cases)
+        for repeat in range(size.cases_of(requirement))
         for mode in size.modes
     )
 
@@ -126,14 +138,14 @@ def _trials(context: PlanContext, requirement: str, owner: str, arm: Arm, size: 
 def _scenario_gate(context: PlanContext, requirement: str, size: Size) -> PlannedGate:
     rule = (
         "every answer obeys the schema, or the request is refused"
-        if requirement == "QUAL-SCHEMA-02"
+        if requirement in CONSTRAINED
         else "PASS when m - 2.07 SE reaches the floor, FAIL when m + 3.3 SE stays below it"
     )
     return PlannedGate(
         requirement,
         context.level(requirement),
         rule,
-        _expected_s(size),
+        _expected_s(context, size, requirement),
         _trials(context, requirement, requirement, Arm.SERVED, size),
         _parameters(size),
     )
@@ -161,13 +173,14 @@ def _speculation(context: PlanContext, size: Size) -> tuple[PlannedGate, ...]:
         trial
         for requirement in (size.off_arm if context.has_spec_off else ())
         for trial in _trials(context, requirement, "QUAL-SPEC-05", Arm.SPEC_OFF, size)
+        if trial.trial_id.repeat < size.cases
     )
     return (
         PlannedGate(
             "QUAL-SPEC-01",
             context.level("QUAL-SPEC-01"),
             "tokens are drafted in the served arm and none in the other, by counters and by the answers' own figures",
-            2 * len(copies),
+            round(len(copies) * context.pace.seconds(_PROMPT_TOKENS, COPY_TOKENS)),
             copies,
             {"max_tokens": COPY_TOKENS},
         ),
@@ -175,7 +188,7 @@ def _speculation(context: PlanContext, size: Size) -> tuple[PlannedGate, ...]:
             "QUAL-SPEC-05",
             context.level("QUAL-SPEC-05"),
             "counts of paired cases, with the exact McNemar probability; reported, no threshold",
-            _expected_s(size) * len(size.off_arm) if paired else 0,
+            sum(_expected_s(context, size, one) for one in size.off_arm) if paired and Arm.SPEC_OFF in arms else 0,
             paired,
             _parameters(size) | {"over": list(size.off_arm)},
         ),
