@@ -182,6 +182,10 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         for lane in controller.lanes:
             _say(session.config, f"evidence: {lane.folder}")
         pytest.exit("; ".join(f"{lane.label}: {lane.refused}" for lane in controller.lanes), returncode=UNREACHABLE)
+    from certify.terminal import plan_lines  # noqa: PLC0415 - the workers have no terminal
+
+    for line in (line for lane in controller.lanes for line in plan_lines(lane)):
+        _say(session.config, line)
     session.config.stash[_LANES] = [str(lane.folder) for lane in controller.lanes if lane.plan is not None]
 
 
@@ -210,16 +214,6 @@ def _lane_folders(config: pytest.Config) -> list[str]:
     if _is_worker(config):
         return list(config.workerinput["certify_lanes"])  # type: ignore[attr-defined]
     return config.stash.get(_LANES, [])
-
-
-def pytest_report_header(config: pytest.Config) -> list[str]:
-    """The locked plan: what will be asked, and how long it is expected to take."""
-    controller = config.stash.get(_CONTROLLER, None)
-    if controller is None:
-        return []
-    from certify.terminal import plan_lines  # noqa: PLC0415
-
-    return [line for lane in controller.lanes for line in plan_lines(lane)]
 
 
 # --- collection --------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ STRATA = 20
 UNKNOWN_CONTEXT_RUNG = 8192  # every deployment worth a ladder has this much
 RESERVES = haystack.NEEDLES_PER_STRATUM - 1
 TINY_REQUESTS = 40
+WORTH_A_RUNG = 1.1  # the highest rung of a context is asked where it is so much above the one below
 # The last one holds every noun, and tells whether the count stays linear; the demo's is as short as that allows.
 CALIBRATION_WORDS, DEMO_CALIBRATION_WORDS = (5, 512, 2000), (5, 512, len(NOUNS) + 5)
 
@@ -90,7 +91,8 @@ def _rungs(context: PlanContext) -> tuple[list[Rung], dict[int, str]]:
     rungs = [_rung(context, tokens, at) for at, tokens in enumerate(wanted) if tokens <= most]
     for tokens in (one for one in wanted if one > most):
         uncovered[tokens] = f"beyond the context of {context.context_tokens} tokens less answer and margin"
-    if uncovered and (context.profile == "demo" or not rungs) and most > max((one.tokens for one in rungs), default=0):
+    below = max((one.tokens for one in rungs), default=0)
+    if uncovered and (context.profile == "demo" or not rungs) and most > below * WORTH_A_RUNG:
         highest = _rung(context, most, len(rungs))
         if most >= haystack.shortest(highest.strata):
             rungs.append(highest)
