@@ -130,9 +130,9 @@ def test_every_command_that_the_readme_calls_exists():
     commands = next(action for action in cli_parser()._actions if action.choices).choices
 
     assert set(re.findall(r"^certify ([a-z]+)|`certify ([a-z]+)", README, re.MULTILINE))
-    assert {one or other for one, other in re.findall(r"^certify ([a-z]+)|`certify ([a-z]+)", README, re.MULTILINE)} <= {
-        *commands
-    }
+    assert {
+        one or other for one, other in re.findall(r"^certify ([a-z]+)|`certify ([a-z]+)", README, re.MULTILINE)
+    } <= {*commands}
 
 
 def test_toml_that_the_readme_shows_is_accepted(tmp_path):
