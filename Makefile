@@ -21,7 +21,7 @@ demo: $(VENV)/.demo
 	$(BIN)/certify demo
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile tests
+	$(BIN)/python -m pytest -m "not slow" -n 2 --dist worksteal tests
 
 # The slow tests, one after the other: two real engines at once would void each other's figures on two cores.
 test-all: $(VENV)/.dev

@@ -61,17 +61,17 @@ def test_one_stream_ends_at_the_look_that_decides(tmp_path):
 
     view = record(tmp_path, engine, one_stream)
 
-    assert len(engine.prompts) == len(set(engine.prompts)) == 4 * 6
-    assert sum(trial.warm_up for _, trial in view.trials(RATE)) == 4
+    assert len(engine.prompts) == len(set(engine.prompts)) == 3 * 6
+    assert sum(trial.warm_up for _, trial in view.trials(RATE)) == 3
     assert JUDGES[RATE](view, PLAN, DEMO).outcome is Outcome.PASS
 
 
 def test_one_stream_goes_on_while_nothing_is_decided(tmp_path):
-    engine = Engine(step_ms=100)  # 96 tokens in 9.6 s: at the floor of 10 tok/s
+    engine = Engine(step_ms=100)  # 64 tokens in 6.4 s: at the floor of 10 tok/s
 
     view = record(tmp_path, engine, one_stream)
 
-    assert len(engine.prompts) == 4 * 11
+    assert len(engine.prompts) == 3 * 11
     assert JUDGES[RATE](view, PLAN, DEMO).outcome is Outcome.INCONCLUSIVE
 
 
@@ -81,15 +81,15 @@ def test_pairs_are_interleaved_and_asked_once(tmp_path):
     view = record(tmp_path, engine, lambda recorder, _: collect_pairs(recorder), times=2)
 
     lengths = [len(prompt.split()) for prompt in engine.prompts]
-    assert lengths == [16, 16, 16, 400, 400, 400, 400, 400, 393, 393, 386, 386, 379, 379]
+    assert lengths == [16, 16, 16, 300, 300, 300, 300, 300, 293, 293, 286, 286, 279, 279]
     assert JUDGES[WARM](view, PLAN, DEMO).outcome is Outcome.PASS
     assert JUDGES[COLD](view, PLAN, DEMO).outcome is Outcome.PASS
 
 
 def test_a_fast_prefill_is_given_a_longer_prompt(tmp_path):
-    engine = Engine(prefill_words_s=20_000)
+    engine = Engine(prefill_words_s=15_000)
 
     view = record(tmp_path, engine, lambda recorder, _: collect_pairs(recorder))
 
-    assert max(len(prompt.split()) for prompt in engine.prompts) == 1600
+    assert max(len(prompt.split()) for prompt in engine.prompts) == 1200
     assert JUDGES[WARM](view, PLAN, DEMO).outcome is Outcome.PASS

@@ -41,30 +41,30 @@ def judge_stream(tmp_path, trials, thresholds=DEMO):
 
 
 def test_a_stream_above_the_floor_passes_with_both_rates(tmp_path):
-    # 96 tokens, first after 100 ms, then one every 10 ms: wall 1.05 s, window 95 tokens in .95 s
-    verdict = judge_stream(tmp_path, stream_trials(5, streamed(96)))
+    # 64 tokens, first after 100 ms, then one every 10 ms: wall .73 s, window 63 tokens in .63 s
+    verdict = judge_stream(tmp_path, stream_trials(5, streamed(64)))
 
     closed, window, ttft = verdict.figures
     assert verdict.outcome is Outcome.PASS
-    assert (closed.scaled, closed.n, closed.unit) == (round(96 / 1.05 * 1000), 5, "tok/s")
-    assert (window.scaled, window.low_scaled) == (round((95 / 0.95) * 1000 / 1), None)
+    assert (closed.scaled, closed.n, closed.unit) == (round(64 / 0.73 * 1000), 5, "tok/s")
+    assert (window.scaled, window.low_scaled) == (round((63 / 0.63) * 1000 / 1), None)
     assert ttft.scaled == 100_000
     assert "this launch" in verdict.summary
     assert "floor 10.0 tok/s" in verdict.summary
 
 
 def test_the_warm_up_is_recorded_and_does_not_count(tmp_path):
-    slow_start = streamed(96, ttft_ms=60_000)
+    slow_start = streamed(64, ttft_ms=60_000)
 
-    verdict = judge_stream(tmp_path, stream_trials(5, streamed(96), warm_up=slow_start))
+    verdict = judge_stream(tmp_path, stream_trials(5, streamed(64), warm_up=slow_start))
 
     assert verdict.outcome is Outcome.PASS
-    assert verdict.figures[0].scaled == round(96 / 1.05 * 1000)
-    assert len(verdict.evidence) == 24
+    assert verdict.figures[0].scaled == round(64 / 0.73 * 1000)
+    assert len(verdict.evidence) == 18
 
 
 def test_a_slow_stream_fails_at_the_first_look(tmp_path):
-    verdict = judge_stream(tmp_path, stream_trials(5, streamed(96, step_ms=300)))
+    verdict = judge_stream(tmp_path, stream_trials(5, streamed(64, step_ms=300)))
 
     assert verdict.outcome is Outcome.FAIL
     assert "all 5 repeats lie below" in verdict.summary
@@ -72,30 +72,30 @@ def test_a_slow_stream_fails_at_the_first_look(tmp_path):
 
 
 def test_a_rate_at_the_floor_asks_for_more_repeats(tmp_path):
-    at_the_floor = streamed(96, ttft_ms=10, step_ms=101)  # 96 / 9.605 s = 9.995 tok/s
+    at_the_floor = streamed(64, ttft_ms=10, step_ms=101)  # 64 / 6.373 s = 10.04 tok/s
 
     assert judge_stream(tmp_path, stream_trials(5, at_the_floor)).outcome is Outcome.NOT_RUN
     assert judge_stream(tmp_path, stream_trials(10, at_the_floor)).outcome is Outcome.INCONCLUSIVE
 
 
 def test_without_a_floor_the_verdict_prints_what_to_paste(tmp_path):
-    verdict = judge_stream(tmp_path, stream_trials(5, streamed(96)), GENERIC)
+    verdict = judge_stream(tmp_path, stream_trials(5, streamed(64)), GENERIC)
 
     assert verdict.outcome is Outcome.INCONCLUSIVE
-    assert verdict.action.endswith('floor = 86.9\nunit = "tok/s"\nsource = "run run-1 x 0.95"')
+    assert verdict.action.endswith('floor = 83.3\nunit = "tok/s"\nsource = "run run-1 x 0.95"')
 
 
 @pytest.mark.parametrize(
     ("answer", "outcome", "says"),
     [
-        (streamed(96, usage=False), Outcome.ERROR, "no usage"),
-        (streamed(96, said=192), Outcome.ERROR, "at most 96 were allowed"),
-        (streamed(96, said=48), Outcome.ERROR, "96 chunks brought text"),
-        (streamed(96, merged=True), Outcome.ERROR, "merged"),
-        (streamed(96, ttft_ms=1, step_ms=0), Outcome.ERROR, "too short"),
-        (streamed(96, finish=None), Outcome.FAIL, "without a finish reason"),
-        (streamed(96, words=("!",)), Outcome.FAIL, "same sign"),
-        (streamed(96, words=("the",)), Outcome.FAIL, "same word"),
+        (streamed(64, usage=False), Outcome.ERROR, "no usage"),
+        (streamed(64, said=128), Outcome.ERROR, "at most 64 were allowed"),
+        (streamed(64, said=32), Outcome.ERROR, "64 chunks brought text"),
+        (streamed(64, merged=True), Outcome.ERROR, "merged"),
+        (streamed(64, ttft_ms=1, step_ms=0), Outcome.ERROR, "too short"),
+        (streamed(64, finish=None), Outcome.FAIL, "without a finish reason"),
+        (streamed(64, words=("!",)), Outcome.FAIL, "same sign"),
+        (streamed(64, words=("the",)), Outcome.FAIL, "same word"),
         (exchange([(b'{"error":{"message":"busy"}}', MS)], ended_ns=MS, status=503), Outcome.FAIL, "HTTP status 503"),
         (exchange([(b'{"error":{"message":"no"}}', MS)], ended_ns=MS, status=400), Outcome.ERROR, "refused"),
         (
@@ -106,7 +106,7 @@ def test_without_a_floor_the_verdict_prints_what_to_paste(tmp_path):
     ],
 )
 def test_one_bad_exchange_is_never_dropped(tmp_path, answer, outcome, says):
-    trials = stream_trials(5, streamed(96))
+    trials = stream_trials(5, streamed(64))
     bad = [replace(one, exchange=answer) if one.trial_id.repeat in (2, 3, 4) else one for one in trials]
 
     verdict = judge_stream(tmp_path, bad)
@@ -117,7 +117,7 @@ def test_one_bad_exchange_is_never_dropped(tmp_path, answer, outcome, says):
 
 
 def test_an_interrupted_exchange_is_replaced_not_counted(tmp_path):
-    trials = stream_trials(5, streamed(96))
+    trials = stream_trials(5, streamed(64))
     cut = exchange([], ended_ns=MS, status=None, failure=Failure(FailureKind.INTERRUPTED, "stopped"))
     again = replace(trials[-1], trial_id=replace(trials[-1].trial_id, repeat=1005))
 
@@ -127,19 +127,19 @@ def test_an_interrupted_exchange_is_replaced_not_counted(tmp_path):
 
 
 def test_a_pass_with_a_hole_is_an_error(tmp_path):
-    trials = stream_trials(6, streamed(96))
+    trials = stream_trials(6, streamed(64))
     holed = [one for one in trials if (one.trial_id.repeat, one.trial_id.case) != (3, prompts_of(1)[0].name)]
 
     verdict = judge_stream(tmp_path, holed)
 
     assert verdict.outcome is Outcome.ERROR
-    assert "repeat 3 has 3 of 4" in verdict.summary
+    assert "repeat 3 has 2 of 3" in verdict.summary
 
 
 def test_several_tokens_a_chunk_do_not_bias_the_decode_window(tmp_path):
-    # 96 tokens in 32 chunks of 3, one every 30 ms: 93 tokens after the first, in .93 s
-    exact = judge_stream(tmp_path, stream_trials(5, streamed(96, per_chunk=3, step_ms=30, running=True)))
-    unknown = judge_stream(tmp_path, stream_trials(5, streamed(96, per_chunk=3, step_ms=30)))
+    # 64 tokens in 16 chunks of 4, one every 40 ms: 60 tokens after the first, in .60 s
+    exact = judge_stream(tmp_path, stream_trials(5, streamed(64, per_chunk=4, step_ms=40, running=True)))
+    unknown = judge_stream(tmp_path, stream_trials(5, streamed(64, per_chunk=4, step_ms=40)))
 
     assert exact.figures[1].scaled == 100_000
     assert exact.figures[1].low_scaled is None
@@ -147,7 +147,7 @@ def test_several_tokens_a_chunk_do_not_bias_the_decode_window(tmp_path):
 
 
 def test_the_engines_own_figure_stands_beside_ours(tmp_path):
-    own = streamed(96, timings={"predicted_n": 96, "predicted_per_second": 101.5})
+    own = streamed(64, timings={"predicted_n": 64, "predicted_per_second": 101.5})
 
     verdict = judge_stream(tmp_path, stream_trials(5, own))
 
@@ -157,7 +157,7 @@ def test_the_engines_own_figure_stands_beside_ours(tmp_path):
 
 def test_a_real_burst_of_eight_tokens_in_two_chunks_gives_no_rate(tmp_path):
     # vLLM 0.26.0, TP=2, after a prompt of 200,077 tokens: (n - 1) / (last - first) says 7,439 tok/s
-    trials = [replace(one, exchange=replace(burst(), ended_ns=2_768 * MS)) for one in stream_trials(5, streamed(96))]
+    trials = [replace(one, exchange=replace(burst(), ended_ns=2_768 * MS)) for one in stream_trials(5, streamed(64))]
 
     verdict = judge_stream(tmp_path, trials)
 
@@ -335,7 +335,7 @@ def test_the_plan_takes_its_prompts_from_all_strata():
 def test_each_planned_prompt_has_a_nonce_of_its_own():
     gate = gates(RATE)
 
-    assert len({trial.seed for trial in gate.trials}) == len(gate.trials) == 4 * 11
+    assert len({trial.seed for trial in gate.trials}) == len(gate.trials) == 3 * 11
 
 
 def test_a_small_budget_shortens_the_stream():
@@ -346,5 +346,5 @@ def test_a_small_budget_shortens_the_stream():
 
 
 def test_a_small_context_shortens_the_prompts():
-    assert gates(WARM, context_tokens=512).parameters["words"] == [384]
-    assert gates(WARM, context_tokens=8192).parameters["words"] == [400, 1600, 6144]
+    assert gates(WARM, context_tokens=384).parameters["words"] == [288]
+    assert gates(WARM, context_tokens=8192).parameters["words"] == [300, 1200, 4800]

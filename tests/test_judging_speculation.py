@@ -200,16 +200,16 @@ def test_modes_and_arms_of_a_case_share_its_seed_and_half_is_streamed():
     gates = {gate.requirement: gate for gate in planned("demo", has_spec_off=True)}
     served, off = gates["QUAL-SCHEMA-02"].trials, gates[PAIRED].trials
 
-    assert len(served) == len(off) == 4
-    assert [one.seed for one in served] == [one.seed for one in off]
+    assert (len(served), len(off)) == (4, 2)
+    assert [one.seed for one in served[:2]] == [one.seed for one in off]
     assert len({one.seed for one in served}) == 2
     assert sum(one.stream for one in served) == 2
 
 
-def test_the_demo_asks_twelve_quality_cases():
+def test_the_demo_asks_eight_quality_cases():
     trials = [one for gate in planned("demo") for one in gate.trials if gate.requirement in quality_plans.SCENARIOS]
 
-    assert len(trials) == 12
+    assert len(trials) == 8
 
 
 def test_without_the_other_arm_speculation_is_planned_only_where_it_is_expected():

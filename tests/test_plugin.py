@@ -20,11 +20,22 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs the toy suite in a process of its own; returns what came out."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # hypothesis alone would cost seconds a run
     pytester.makepyfile(test_toy=SUITE)
 
     def go(*arguments: str) -> pytest.RunResult:
         return pytester.runpytest_subprocess(
-            *("-p", "tests.toy", "-p", "certify.plugin", "-p", "no:cacheprovider", "--tb=short", "test_toy.py"),
+            *(
+                "-p",
+                "tests.toy_plugin",
+                "-p",
+                "certify.plugin",
+                "-p",
+                "pytest_metadata.plugin",
+                "-p",
+                "pytest_html.plugin",
+            ),
+            *("-p", "xdist.plugin", "-p", "no:cacheprovider", "--tb=short", "test_toy.py"),
             *arguments,
         )
 
@@ -48,7 +59,10 @@ def report_of(result: pytest.RunResult) -> Path:
     return Path(result.outlines[-1].removeprefix("report: "))
 
 
-WORKERS = pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "two workers"])
+# Two workers start two more interpreters: those runs are slow, and `make test-all` has them.
+WORKERS = pytest.mark.parametrize(
+    "workers", [(), pytest.param(("-n", "2"), marks=pytest.mark.slow)], ids=["alone", "two workers"]
+)
 
 
 @WORKERS
@@ -151,8 +165,13 @@ def test_optimised_python_does_not_hide_a_failing_gate(run: Run, failing: str, m
     assert run("--base-url", failing).ret == 1
 
 
-@pytest.mark.parametrize("workers", [2, 3, 5])
-@pytest.mark.parametrize("deployments", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("deployments", "workers"),
+    [
+        (2, 2),
+        *(pytest.param(lanes, n, marks=pytest.mark.slow) for lanes in (1, 2, 3) for n in (2, 3, 5) if lanes * n != 4),
+    ],
+)
 def test_a_lane_stays_in_one_worker_and_in_order(run: Run, deployments: int, workers: int) -> None:
     with ExitStack() as stack:
         urls = [stack.enter_context(toy_deployment()) for _ in range(deployments)]

@@ -1,8 +1,4 @@
-"""A toy deployment and a toy suite of two gates: what the plug-in's tests run, in a second instead of minutes.
-
-Loaded as a plug-in (`-p tests.toy`) it replaces planners and judges; everything else is the real thing: client,
-evidence, controller, lanes, certificate.
-"""
+"""A toy deployment and a toy suite of three gates: what the plug-in's tests run, in seconds instead of minutes."""
 
 import json
 import threading
@@ -10,9 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-import certify.controller
-import certify.judging.summary
-from certify import planner, requirements
+from certify import judging
 from certify.evidence import EvidenceView
 from certify.plan import Plan, PlanContext, PlannedGate, PlannedTrial
 from certify.records import Arm, ChatRequest, Level, Message, Outcome, TrialId, Verdict
@@ -104,7 +98,7 @@ def toy_plan(context: PlanContext) -> tuple[PlannedGate, ...]:
     )
 
 
-def toy_judge(requirement: str) -> certify.judging.Judge:
+def toy_judge(requirement: str) -> judging.Judge:
     """PASS when every answer is good."""
 
     def judge(view: EvidenceView, plan: Plan, thresholds: Thresholds) -> Verdict:
@@ -117,11 +111,3 @@ def toy_judge(requirement: str) -> certify.judging.Judge:
         )
 
     return judge
-
-
-planner._PLANNERS = (toy_plan,)
-_JUDGES = {one: toy_judge(one) for one in GATES}
-certify.judging.judges = lambda: _JUDGES  # type: ignore[assignment]
-_TOYS = tuple(one for one in requirements.in_run_order() if one.id in GATES)
-planner.in_run_order = lambda: _TOYS  # type: ignore[assignment]
-certify.judging.summary.planned = lambda profile: _TOYS  # type: ignore[assignment]
