@@ -10,7 +10,10 @@ from certify import plugin, thresholds
 from certify.cases.scenarios import SCENARIOS
 from certify.cli import _parser as cli_parser
 from certify.embedded.faults import FAULTS, HEALTHY
+from certify.embedded.real import CONTEXT_TOKENS
 from certify.judging import judges
+from certify.longctx.plans import RUNGS
+from certify.perf.plans import STREAMS
 from certify.report.verify import Code
 from certify.requirements import REQUIREMENTS
 
@@ -23,6 +26,7 @@ ID = re.compile(r"\b(?:PRE|QUAL|PERF|LCTX)-[A-Z0-9]+-\d\d\b")
 FOREIGN = {
     *("--enable-prompt-tokens-details", "--enable-cache-report"),  # engines
     *("--lf", "--deselect", "--ignore"),  # pytest
+    *("--target", "--no-compile"),  # pip
 }
 
 
@@ -114,6 +118,16 @@ def test_links_between_the_pages_lead_somewhere():
 
 def test_the_totals_of_faults_are_those_of_the_catalogue():
     assert f"{len(FAULTS)} lies of a deployment and {len(HEALTHY)} oddities" in METHODS
+
+
+def test_the_profiles_table_has_the_sizes_of_the_plans():
+    table = METHODS.split("## Profiles")[1].split("\n## ")[0]
+    streams = [STREAMS[profile] for profile in ("demo", "smoke", "gate", "release")]
+    rungs = {tokens for profile in ("demo", "smoke", "gate", "release") for tokens in RUNGS[profile]}
+
+    assert [one for one in streams if f"{one.prompts} × {one.max_tokens}" not in table] == []
+    assert [tokens for tokens in rungs if f"{tokens:,}" not in table] == []
+    assert f"context {CONTEXT_TOKENS:,} tokens" in METHODS
 
 
 def test_every_scenario_has_its_method():
