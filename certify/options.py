@@ -171,7 +171,7 @@ def signer(run: RunOptions) -> KeyFile | None:
     if scheme != "ssh" or not path:
         raise OptionError(f"--sign-key {run.sign_key}: expected ssh:PATH of an Ed25519 private key")
     try:
-        loaded = KeyFile.load(Path(path), run.identity)
+        loaded = KeyFile.load(Path(path).expanduser(), run.identity)
         loaded.sign(b"trial signature")
     except SealError as error:
         raise OptionError(f"--sign-key {run.sign_key}: {error}") from error
