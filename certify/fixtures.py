@@ -6,7 +6,7 @@ from pathlib import Path
 
 from certify import plan
 from certify.controller import EVIDENCE, PLAN, open_thresholds, open_view
-from certify.deployment.client import Deployment
+from certify.deployment.client import Deadlines, Deployment
 from certify.deployment.recorder import Recorder
 from certify.evidence import EvidenceWriter
 from certify.judging import judge, judge_so_far
@@ -21,7 +21,9 @@ class GateFailure(AssertionError):  # noqa: N818 - pytest shows it as a failed g
 class Lane:
     """All gates of one deployment, in one process, in order: its recorder, its evidence so far, its verdicts."""
 
-    def __init__(self, folder: Path, *, api_key_env: str, keep_going: bool, progress: Callable[[str], None]) -> None:
+    def __init__(
+        self, folder: Path, *, api_key_env: str, deadlines: Deadlines, keep_going: bool, progress: Callable[[str], None]
+    ) -> None:
         """Takes over the evidence of a run folder that a controller prepared.
 
         Raises:
@@ -30,6 +32,7 @@ class Lane:
         self.plan = plan.from_bytes((folder / PLAN).read_bytes())
         self.verdicts: dict[str, Verdict] = {}
         self._keep_going = keep_going
+        self._deadlines = deadlines
         self._thresholds = open_thresholds(folder, self.plan)
         self._lock = (folder / ".lane").open("w", encoding="utf-8")
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -41,7 +44,7 @@ class Lane:
         self.recorder = Recorder(self.plan, self._deployments, self._writer, before=self._view, progress=progress)
 
     def _connect(self, base_url: str, api_key_env: str) -> Deployment:
-        deployment = Deployment(base_url, model=self.plan.model, api_key_env=api_key_env)
+        deployment = Deployment(base_url, model=self.plan.model, api_key_env=api_key_env, deadlines=self._deadlines)
         deployment.identify()
         return deployment
 
