@@ -8,7 +8,7 @@ from certify import plan
 from certify.controller import EVIDENCE, PLAN, open_thresholds, open_view
 from certify.deployment.client import Deadlines, Deployment
 from certify.deployment.recorder import Recorder
-from certify.evidence import EvidenceWriter
+from certify.evidence import EvidenceError, EvidenceWriter
 from certify.judging import judge, judge_so_far
 from certify.records import Arm, Event, Level, Outcome, Verdict
 from certify.report.text import failure_text
@@ -28,6 +28,7 @@ class Lane:
 
         Raises:
             EvidenceError: the chain is broken, or another process holds the lane.
+            OptionError: the thresholds are not those that the plan was locked with.
         """
         self.plan = plan.from_bytes((folder / PLAN).read_bytes())
         self.verdicts: dict[str, Verdict] = {}
@@ -35,7 +36,10 @@ class Lane:
         self._deadlines = deadlines
         self._thresholds = open_thresholds(folder, self.plan)
         self._lock = (folder / ".lane").open("w", encoding="utf-8")
-        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise EvidenceError(f"{folder}: another process asks and records there; wait for it to end") from error
         self._writer = EvidenceWriter.reopen(folder / EVIDENCE, reason="lane")
         self._view = open_view(folder, self.plan)
         self._deployments = {Arm.SERVED: self._connect(self.plan.base_url, api_key_env)}
@@ -45,7 +49,7 @@ class Lane:
 
     def _connect(self, base_url: str, api_key_env: str) -> Deployment:
         deployment = Deployment(base_url, model=self.plan.model, api_key_env=api_key_env, deadlines=self._deadlines)
-        deployment.identify()
+        deployment.settle(self.plan.engine)
         return deployment
 
     def so_far(self, requirement: str) -> Verdict:

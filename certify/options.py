@@ -66,6 +66,20 @@ def check_urls(urls: list[str]) -> tuple[str, ...]:
     return tuple(urls)
 
 
+def check_resumable(folder: Path) -> None:
+    """Whether a folder holds a run that can be gone on with.
+
+    Raises:
+        OptionError: it holds no plan, with the folders below it that do.
+    """
+    if not (folder / "plan.json").is_file():
+        lanes = sorted(str(plan.parent) for plan in folder.glob("lane*/plan.json"))
+        instead = f"it holds one run a deployment; give one of {', '.join(lanes)}" if lanes else ""
+        raise OptionError(
+            f"--resume {folder}: no plan.json there; {instead or 'give the folder of an interrupted run'}"
+        )
+
+
 def duration_s(text: str, option: str = "budget") -> int:
     """Seconds in a duration such as `45m`, `1h30m`, `90s`.
 
