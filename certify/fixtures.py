@@ -10,7 +10,8 @@ from certify.deployment.client import Deadlines, Deployment
 from certify.deployment.recorder import Recorder
 from certify.evidence import EvidenceError, EvidenceWriter
 from certify.judging import judge, judge_so_far
-from certify.records import Arm, Event, Level, Outcome, Verdict
+from certify.judging.summary import prevents
+from certify.records import Arm, Event, Outcome, Verdict
 from certify.report.text import failure_text
 
 
@@ -74,10 +75,7 @@ class Lane:
     def decides(self, verdict: Verdict) -> bool:
         """Whether a verdict prevents certification in this profile."""
         gate = self.plan.gate(verdict.requirement)
-        level = gate.level if gate else Level.ABSENT
-        if level is Level.REQUIRED:
-            return verdict.outcome not in {Outcome.PASS, Outcome.NOT_APPLICABLE}
-        return level is Level.GUARDED and verdict.outcome is Outcome.FAIL
+        return gate is not None and prevents(gate.level, verdict.outcome)
 
     def stopped_by(self) -> str:
         """The requirement whose FAIL stops this lane, "" when none does."""

@@ -6,12 +6,13 @@ from dataclasses import replace
 import pytest
 
 from certify.cases import haystack
+from certify.cases.haystack import padded
 from certify.cases.nouns import NOUNS
 from certify.deployment.client import Deadlines
 from certify.deployment.recorder import Recorder
 from certify.evidence import EvidenceView, EvidenceWriter
 from certify.judging.longctx import JUDGES
-from certify.longctx.ladder import climb, padded
+from certify.longctx.ladder import climb
 from certify.longctx.plans import plan_gates
 from certify.records import Arm, Outcome
 from certify.stats import prefill_fit
