@@ -1,5 +1,6 @@
 """One run from its options to its certificates: probe, lock the plan, hand over to the gates, judge again, seal."""
 
+import fcntl
 import os
 import platform
 import secrets
@@ -11,17 +12,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from certify import __version__, evidence, plan, planner, thresholds
+from certify.child import ChildError
+from certify.codec import CodecError
 from certify.deployment.client import Deployment, DeploymentError
 from certify.deployment.pace import probe_pace
 from certify.deployment.recorder import Recorder
 from certify.evidence import EvidenceError, EvidenceView, EvidenceWriter, Header
 from certify.judging import judge
-from certify.judging.summary import Overall, overall
+from certify.judging.summary import EXIT_INCOMPLETE, Overall, overall
 from certify.options import EMBEDDED_REAL, EMBEDDED_SIMULATED, OptionError, RunOptions
 from certify.plan import Pace, Plan
 from certify.records import Arm, Event, Verdict
 from certify.report.certificate import write_run
-from certify.report.seal import Signer
+from certify.report.seal import SealError, Signer
 from certify.thresholds import Thresholds
 from certify.wire.identity import Identity, read_identity
 
@@ -84,8 +87,11 @@ def open_thresholds(folder: Path, locked: Plan) -> Thresholds:
     Raises:
         OptionError: the file is not the one whose digest the plan holds.
     """
-    text = (folder / THRESHOLDS).read_text(encoding="utf-8")
-    resolved = thresholds.parse(text, locked.thresholds_set, str(folder / THRESHOLDS))
+    try:
+        text = (folder / THRESHOLDS).read_text(encoding="utf-8")
+        resolved = thresholds.parse(text, locked.thresholds_set, str(folder / THRESHOLDS))
+    except (OSError, ValueError) as error:
+        raise OptionError(f"{folder / THRESHOLDS} cannot be read: {error}") from error
     if resolved.sha256 != locked.thresholds_sha256:
         raise OptionError(f"{folder / THRESHOLDS} is not the file that the plan was locked with")
     return resolved
@@ -100,6 +106,7 @@ class Controller:
         self._signer = signer
         self._say = say
         self._services = ExitStack()
+        self._hold = ExitStack()
         self.folder = options.resume or options.reports / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
 
     @property
@@ -110,6 +117,7 @@ class Controller:
     def prepare(self) -> None:
         """Probe every deployment and lock its plan; a deployment that refuses keeps its evidence and its reason."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        self._hold.enter_context(_alone_in(self.folder))
         if self.options.resume:
             self.lanes.append(self._resume(self.options.resume))
             return
@@ -119,19 +127,21 @@ class Controller:
             folder.mkdir(exist_ok=True)
             try:
                 self.lanes.append(self._prepare(url, folder))
-            except (DeploymentError, EvidenceError) as error:
+            except (DeploymentError, ChildError) as error:
                 self.lanes.append(LaneRun(url, folder, None, str(error)))
 
     def _prepare(self, url: str, folder: Path) -> LaneRun:
         options = self.options
         attached: dict[str, str] = {}
         base_url = url
+        if options.spec_off_evidence and url not in {EMBEDDED_REAL, EMBEDDED_SIMULATED}:
+            attached, options = _attach(options, folder)
         if url in {EMBEDDED_REAL, EMBEDDED_SIMULATED}:
             base_url, attached, options = self._start_embedded(url, folder)
-        elif options.spec_off_evidence:
-            attached, options = _attach(options, folder)
         with _deployment(base_url, options) as deployment, _new_chain(folder, base_url) as writer:
             identity, pace = _probe(deployment, writer)
+            if options.spec_off_url:
+                _probe_other_arm(replace(options, model=identity.model), writer)
             locked = planner.make_plan(
                 options, identity, pace, base_url=base_url, spec_off_url=options.spec_off_url, attached=attached
             )
@@ -141,9 +151,27 @@ class Controller:
         return LaneRun(url, folder, locked)
 
     def _resume(self, folder: Path) -> LaneRun:
-        locked = plan.from_bytes((folder / PLAN).read_bytes())
+        try:
+            locked = plan.from_bytes((folder / PLAN).read_bytes())
+        except CodecError as error:
+            raise OptionError(f"{folder / PLAN} is no plan of this version: {error}") from error
+        if locked.suite_version != __version__:
+            raise OptionError(
+                f"{folder / PLAN} was locked by certify {locked.suite_version}, this is {__version__}: "
+                f"go on with `uvx certify=={locked.suite_version}`, or start a new run"
+            )
+        open_thresholds(folder, locked)
+        try:
+            return self._take_up(folder, locked)
+        except DeploymentError as error:
+            return LaneRun(locked.base_url, folder, None, str(error))
+        except EvidenceError as error:
+            raise OptionError(f"--resume {folder}: {error}") from error
+
+    def _take_up(self, folder: Path, locked: Plan) -> LaneRun:
+        """Ask who answers now, and note the answers; the lane is refused where it is not whom the plan was made for."""
         with (
-            _deployment(locked.base_url, self.options) as deployment,
+            _deployment(locked.base_url, replace(self.options, model=locked.model)) as deployment,
             EvidenceWriter.reopen(folder / EVIDENCE, reason="resume") as writer,
         ):
             identity, probes = deployment.identify()
@@ -169,9 +197,20 @@ class Controller:
         return served.base_url, {SPEC_OFF: head}, self.options
 
     def conclude(self, *, interrupted: bool) -> list[LaneResult]:
-        """Judge every lane again from its file, write and seal its certificate."""
+        """Judge every lane again from its file, write and seal its certificate.
+
+        A lane whose files were lost or changed on the way gets no certificate, and does not take the others with it.
+        """
         self._services.close()
-        return [self._conclude(lane, interrupted=interrupted) for lane in self.lanes]
+        results = []
+        for lane in self.lanes:
+            try:
+                results.append(self._conclude(lane, interrupted=interrupted))
+            except (EvidenceError, OptionError, SealError, OSError) as error:
+                why = f"no certificate could be written: {error}"
+                results.append(LaneResult(lane.label, lane.folder, None, (), None, None, EXIT_INCOMPLETE, why))
+        self._hold.close()
+        return results
 
     def _conclude(self, lane: LaneRun, *, interrupted: bool) -> LaneResult:
         if lane.plan is None:
@@ -199,8 +238,9 @@ class Controller:
         return LaneResult(lane.label, lane.folder, lane.plan, verdicts, whole, report, whole.exit_code)
 
     def close(self) -> None:
-        """Stop whatever this run started."""
+        """Stop whatever this run started, and let go of its folder."""
         self._services.close()
+        self._hold.close()
 
 
 def record_spec_off(options: RunOptions, base_url: str, folder: Path, say: Say) -> Path:
@@ -226,7 +266,7 @@ def record_spec_off(options: RunOptions, base_url: str, folder: Path, say: Say) 
 
 @contextmanager
 def _deployment(base_url: str, options: RunOptions) -> Iterator[Deployment]:
-    deployment = Deployment(base_url, model=options.model, api_key_env=options.api_key_env)
+    deployment = Deployment(base_url, model=options.model, api_key_env=options.api_key_env, deadlines=options.deadlines)
     try:
         yield deployment
     finally:
@@ -246,6 +286,36 @@ def _probe(deployment: Deployment, writer: EvidenceWriter) -> tuple[Identity, Pa
 def _hand_over_seed(deployment: Deployment, locked: Plan) -> None:
     """Give the simulated pair its answer key, out of band: no other deployment is ever told the seed."""
     deployment.probe("simulator-seed", "POST", "/simulator/seed", {"seed": locked.seed, "challenge": locked.challenge})
+
+
+def _probe_other_arm(options: RunOptions, writer: EvidenceWriter) -> None:
+    """Ask the launch without speculation who it is: one that cannot be asked is known before the run, not after.
+
+    Raises:
+        DeploymentError: it cannot be asked.
+    """
+    with _deployment(options.spec_off_url, options) as other:
+        try:
+            _, probes = other.identify()
+        except DeploymentError as error:
+            raise DeploymentError(f"--spec-off-url: {error}") from error
+    for probe in probes:
+        writer.probe(replace(probe, name=probe.name.replace("identity:", "identity-spec-off:")))
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Hold a run folder; the kernel lets go of it when this process ends, however it ends.
+
+    Raises:
+        OptionError: another run holds it: two writers would break the chain of evidence.
+    """
+    with (folder / ".run").open("w", encoding="utf-8") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise OptionError(f"{folder}: another certify run works in it; let it end first") from error
+        yield
 
 
 def _new_chain(folder: Path, base_url: str, name: str = EVIDENCE) -> EvidenceWriter:
@@ -284,13 +354,17 @@ def _attach(options: RunOptions, folder: Path) -> tuple[dict[str, str], RunOptio
     source = options.spec_off_evidence
     if source is None:
         return {}, options
-    view = EvidenceView(source)
-    locked = next((event.detail for _, event in view.events("plan-locked")), None)
-    if locked is None or not view.complete:
-        raise EvidenceError(
-            f"{source}: not a complete record of the arm without speculation; make it with `certify run --arm spec-off`"
-        )
+    told = f"--spec-off-evidence {source}"
+    remedy = f"make it with `certify run --arm spec-off --profile {options.profile}`"
+    try:
+        view = EvidenceView(source)
+        locked = next((event.detail for _, event in view.events("plan-locked")), {})
+        is_other_arm = any(trial.trial_id.arm is Arm.SPEC_OFF for _, trial in view.trials())
+    except EvidenceError as error:
+        raise OptionError(f"{told}: {error}; {remedy}") from error
+    if not view.complete or not is_other_arm or not {"profile", "seed", "challenge"} <= set(locked):
+        raise OptionError(f"{told}: not a complete record of the arm without speculation; {remedy}")
     if locked["profile"] != options.profile:
-        raise EvidenceError(f"{source} was made with profile {locked['profile']}, this run has {options.profile}")
+        raise OptionError(f"{told} was made with profile {locked['profile']}, this run has {options.profile}; {remedy}")
     shutil.copy2(source, folder / attached_file(SPEC_OFF))
     return {SPEC_OFF: view.head_sha256}, replace(options, seed=str(locked["seed"]), challenge=str(locked["challenge"]))

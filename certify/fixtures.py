@@ -6,9 +6,9 @@ from pathlib import Path
 
 from certify import plan
 from certify.controller import EVIDENCE, PLAN, open_thresholds, open_view
-from certify.deployment.client import Deployment
+from certify.deployment.client import Deadlines, Deployment
 from certify.deployment.recorder import Recorder
-from certify.evidence import EvidenceWriter
+from certify.evidence import EvidenceError, EvidenceWriter
 from certify.judging import judge, judge_so_far
 from certify.judging.summary import prevents
 from certify.records import Arm, Event, Outcome, Verdict
@@ -22,18 +22,25 @@ class GateFailure(AssertionError):  # noqa: N818 - pytest shows it as a failed g
 class Lane:
     """All gates of one deployment, in one process, in order: its recorder, its evidence so far, its verdicts."""
 
-    def __init__(self, folder: Path, *, api_key_env: str, keep_going: bool, progress: Callable[[str], None]) -> None:
+    def __init__(
+        self, folder: Path, *, api_key_env: str, deadlines: Deadlines, keep_going: bool, progress: Callable[[str], None]
+    ) -> None:
         """Takes over the evidence of a run folder that a controller prepared.
 
         Raises:
             EvidenceError: the chain is broken, or another process holds the lane.
+            OptionError: the thresholds are not those that the plan was locked with.
         """
         self.plan = plan.from_bytes((folder / PLAN).read_bytes())
         self.verdicts: dict[str, Verdict] = {}
         self._keep_going = keep_going
+        self._deadlines = deadlines
         self._thresholds = open_thresholds(folder, self.plan)
         self._lock = (folder / ".lane").open("w", encoding="utf-8")
-        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise EvidenceError(f"{folder}: another process asks and records there; wait for it to end") from error
         self._writer = EvidenceWriter.reopen(folder / EVIDENCE, reason="lane")
         self._view = open_view(folder, self.plan)
         self._deployments = {Arm.SERVED: self._connect(self.plan.base_url, api_key_env)}
@@ -42,8 +49,8 @@ class Lane:
         self.recorder = Recorder(self.plan, self._deployments, self._writer, before=self._view, progress=progress)
 
     def _connect(self, base_url: str, api_key_env: str) -> Deployment:
-        deployment = Deployment(base_url, model=self.plan.model, api_key_env=api_key_env)
-        deployment.identify()
+        deployment = Deployment(base_url, model=self.plan.model, api_key_env=api_key_env, deadlines=self._deadlines)
+        deployment.settle(self.plan.engine)
         return deployment
 
     def so_far(self, requirement: str) -> Verdict:

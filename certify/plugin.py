@@ -11,11 +11,14 @@ import pytest
 
 from certify import options as opt
 from certify.controller import UNREACHABLE, Controller, LaneResult
+from certify.deployment.client import Deadlines
 from certify.judging.summary import worst
 from certify.options import OptionError, RunOptions
 from certify.requirements import in_run_order
+from certify.visible import visible
 
 MARK = "requirement"
+_LINE_CAP = 1200  # characters of an error line, which may quote a server
 _CONTROLLER = pytest.StashKey[Controller]()
 _LANES = pytest.StashKey[list[str]]()
 _RESULTS = pytest.StashKey[list[LaneResult]]()
@@ -52,6 +55,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--deployment", default="", metavar="FILE", help="deployment.toml: what the owner declares")
     add("--model", default="", metavar="ID", help="the served model to ask (default: the first in /v1/models)")
     add("--api-key-env", default="", metavar="NAME", help="environment variable that holds the API key")
+    add(
+        "--first-token-deadline",
+        default="120s",
+        metavar="TIME",
+        help="how long an answer may take to begin; a long rung gets more (default: %(default)s)",
+    )
+    add(
+        "--silence-deadline",
+        default="60s",
+        metavar="TIME",
+        help="how long an answer that began may stand still (default: %(default)s)",
+    )
     add("--budget", default="", metavar="TIME", help="time to spend, such as 45m; n is chosen within it")
     add("--only", default="", metavar="ID[,ID]", help="only these requirements: a diagnosis, never a certificate")
     add("--keep-going", action="store_true", help="go on after a hard FAIL")
@@ -80,6 +95,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def _option(config: pytest.Config, name: str) -> str:
     return str(config.getoption(name) or "")
+
+
+def _deadlines(config: pytest.Config) -> Deadlines:
+    return opt.deadlines(_option(config, "--first-token-deadline"), _option(config, "--silence-deadline"))
 
 
 def _is_worker(config: pytest.Config) -> bool:
@@ -113,8 +132,8 @@ def _diagnostic(config: pytest.Config) -> tuple[str, ...]:
 
 def _read_options(config: pytest.Config) -> RunOptions:
     resume = _option(config, "--resume")
-    if resume and not (Path(resume) / "plan.json").is_file():
-        raise OptionError(f"--resume {resume}: no plan.json there; give the folder of an interrupted run")
+    if resume:
+        opt.check_resumable(Path(resume))
     off_evidence = _option(config, "--spec-off-evidence")
     if off_evidence and not Path(off_evidence).is_file():
         raise OptionError(f"--spec-off-evidence {off_evidence}: no such file")
@@ -129,6 +148,7 @@ def _read_options(config: pytest.Config) -> RunOptions:
         reports=opt.reports_folder(_option(config, "--reports")),
         model=_option(config, "--model"),
         api_key_env=opt.api_key_variable(_option(config, "--api-key-env")),
+        deadlines=_deadlines(config),
         budget_s=opt.duration_s(budget) if budget else None,
         only=opt.only_ids(_option(config, "--only")),
         keep_going=bool(config.getoption("--keep-going")),
@@ -173,16 +193,21 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     controller = session.config.stash.get(_CONTROLLER, None)
     if controller is None:
         return
+    from certify.terminal import plan_lines, refusal  # noqa: PLC0415 - the workers have no terminal
+
     try:
         controller.prepare()
     except OptionError as error:
-        raise pytest.UsageError(str(error)) from error
+        raise pytest.UsageError(visible(str(error), _LINE_CAP)) from error
+    except OSError as error:
+        raise pytest.UsageError(f"cannot write {error.filename or controller.folder}: {error.strerror}") from error
     if all(lane.plan is None for lane in controller.lanes):
         controller.close()
         for lane in controller.lanes:
-            _say(session.config, f"evidence: {lane.folder}")
-        pytest.exit("; ".join(f"{lane.label}: {lane.refused}" for lane in controller.lanes), returncode=UNREACHABLE)
-    from certify.terminal import plan_lines  # noqa: PLC0415 - the workers have no terminal
+            _say(session.config, f"{refusal(lane)}\nevidence: {lane.folder}")
+        if terminal := session.config.pluginmanager.getplugin("terminalreporter"):
+            session.config.pluginmanager.unregister(terminal)  # it would say the same once more, and "no tests ran"
+        pytest.exit("no deployment to certify", returncode=UNREACHABLE)
 
     for line in (line for lane in controller.lanes for line in plan_lines(lane)):
         _say(session.config, line)
@@ -276,17 +301,22 @@ def _lane_number(item: pytest.Item, folders: list[str]) -> int:
 @pytest.fixture(scope="session")
 def lane(request: pytest.FixtureRequest) -> Generator[object]:
     """The lane of one deployment: asks, records, judges (`certify.fixtures.Lane`)."""
+    from certify.evidence import EvidenceError  # noqa: PLC0415
     from certify.fixtures import Lane  # noqa: PLC0415 - the client is loaded where it is used
     from certify.terminal import Progress  # noqa: PLC0415
 
     config = request.config
     progress = Progress(config, Path(request.param))
-    opened = Lane(
-        Path(request.param),
-        api_key_env=_option(config, "--api-key-env"),
-        keep_going=bool(config.getoption("--keep-going")),
-        progress=progress.say,
-    )
+    try:
+        opened = Lane(
+            Path(request.param),
+            api_key_env=_option(config, "--api-key-env"),
+            deadlines=_deadlines(config),
+            keep_going=bool(config.getoption("--keep-going")),
+            progress=progress.say,
+        )
+    except (EvidenceError, OptionError, OSError) as error:
+        pytest.fail(f"the lane cannot be opened: {error}", pytrace=False)
     yield opened
     opened.close()
     progress.close()
@@ -337,7 +367,9 @@ def pytest_runtest_makereport(
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
     """A gate's line is its verdict, not a dot."""
     if any(name == "certify" for name, _ in getattr(report, "user_properties", ())):
-        return ("passed" if report.passed else "failed"), "", ""
+        # A category of its own keeps pytest's FAILURES section and short summary from telling the failure twice: the
+        # end block tells it. The report itself, and with it junit and the run log, keeps the whole text.
+        return ("passed" if report.passed else "not held"), "", ""
     return None
 
 

@@ -9,6 +9,7 @@ from certify import options as opt
 from certify.controller import UNREACHABLE, record_spec_off
 from certify.deployment.client import DeploymentError
 from certify.options import OptionError, RunOptions
+from certify.visible import visible
 
 USAGE = 4
 
@@ -35,7 +36,7 @@ def run_spec_off(arguments: list[str]) -> int:
         print(f"certify run --arm spec-off: {error}", file=sys.stderr)
         return USAGE
     except DeploymentError as error:
-        print(f"certify run --arm spec-off: {error}", file=sys.stderr)
+        print(f"certify run --arm spec-off: {visible(str(error), 1200)}", file=sys.stderr)
         return UNREACHABLE
     print(
         f"evidence of the arm without speculation: {path}\n"

@@ -1,10 +1,12 @@
 """What a person sees in the terminal: the plan, the progress, each verdict, and the end block."""
 
+import shlex
 import sys
 import time
 from pathlib import Path
 
 from certify.controller import LaneResult, LaneRun
+from certify.judging.summary import Overall
 from certify.plan import Plan
 from certify.records import Level, Outcome, Verdict
 from certify.report.text import failure_text
@@ -17,7 +19,7 @@ _PLAIN_EVERY_S = 5.0  # in CI one line at most so often
 def plan_lines(lane: LaneRun) -> list[str]:
     """The locked plan of a lane in a few lines, or why it was refused."""
     if lane.plan is None:
-        return [f"REFUSED  {lane.label}: {lane.refused}"]
+        return [refusal(lane)]
     plan = lane.plan
     total = sum(gate.expected_s for gate in plan.gates)
     challenge = f", challenge {visible(plan.challenge)}" if plan.challenge else ""
@@ -33,6 +35,11 @@ def plan_lines(lane: LaneRun) -> list[str]:
     if plan.diagnostic:
         lines.append(f"DIAGNOSTIC RUN, never a certificate: {', '.join(plan.diagnostic)}")
     return lines
+
+
+def refusal(lane: LaneRun | LaneResult) -> str:
+    """Why a lane was refused, in one line: it quotes the server, so nothing in it reaches the terminal as it came."""
+    return f"REFUSED  {visible(lane.label)}: {visible(lane.refused, 1200)}"
 
 
 def minutes(seconds: float) -> str:
@@ -91,21 +98,28 @@ def print_results(results: list[LaneResult]) -> None:
     """The end block of each lane; the last lines are `report: PATH`."""
     for result in results:
         if result.plan is None or result.overall is None:
-            print(f"\nREFUSED  {result.label}: {result.refused}\nevidence: {result.folder}")
-            continue
-        decisive = [v for v in result.verdicts if v.outcome not in {Outcome.PASS, Outcome.NOT_APPLICABLE}]
-        for verdict in decisive:
-            gate = result.plan.gate(verdict.requirement)
-            if gate is not None and gate.level is Level.REPORTED:
-                continue
-            print("\n" + failure_text(verdict, result.plan))
-        counts = "  ".join(f"{name} {count}" for name, count in result.overall.counts.items() if count)
-        print(f"\n{result.overall.outcome}  profile {result.plan.profile}  {result.label}  ({counts})")
-        for reason in result.overall.reasons:
-            print(f"  {reason}")
+            print(f"\n{refusal(result)}\nevidence: {result.folder}")
+        else:
+            _print_outcome(result, result.plan, result.overall)
     for result in results:
         if result.report is not None:
             print(f"check it: certify verify {result.report}")
     for result in results:
         if result.report is not None:
             print(f"report: {result.report}")
+
+
+def _print_outcome(result: LaneResult, plan: Plan, outcome: Overall) -> None:
+    for verdict in result.verdicts:
+        gate = plan.gate(verdict.requirement)
+        unasked = verdict.outcome is Outcome.NOT_RUN and not verdict.evidence
+        told = gate is None or gate.level is not Level.REPORTED
+        if told and not unasked and verdict.outcome not in {Outcome.PASS, Outcome.NOT_APPLICABLE}:
+            print("\n" + failure_text(verdict, plan))
+    counts = "  ".join(f"{name} {count}" for name, count in outcome.counts.items() if count)
+    print(f"\n{outcome.outcome}  profile {plan.profile}  {visible(result.label)}  ({counts})")
+    for reason in outcome.reasons:
+        print(f"  {visible(reason)}")
+    if outcome.counts.get(Outcome.NOT_RUN):
+        print("  NOT_RUN: a hard FAIL stops a run (--keep-going goes on), or the gate was left out or interrupted")
+        print(f"  what is missing is asked by: certify run --resume {shlex.quote(str(result.folder))}")

@@ -14,6 +14,7 @@ from certify.deployment.transport import Watch
 from certify.deployment.wire_exchange import Exchanger
 from certify.records import Arm, Asked, ChatRequest, Exchange, Failure, Json, Message, Probe, Sample, Thinking
 from certify.wire.counters import relevant_lines
+from certify.wire.hostile import whole_text
 from certify.wire.identity import Identity
 
 __all__ = ["Deadlines", "Deployment", "DeploymentError"]
@@ -75,9 +76,14 @@ class Deployment:
             DeploymentError: unreachable, not an OpenAI-compatible API, key refused, or unknown model.
         """
         found = discovery.discover(self.probe, self.base_url, self.model)
-        self.model, self.engine = found.identity.model, found.identity.engine
-        self._metrics_path = discovery.metrics_path(self.engine)
+        self.model = found.identity.model
+        self.settle(found.identity.engine)
         return found.identity, found.probes
+
+    def settle(self, engine: str) -> None:
+        """Speak an engine's dialect without probing: the plan says who answered, and the evidence who answers now."""
+        self.engine = engine
+        self._metrics_path = discovery.metrics_path(engine)
 
     def exchange(self, request: ChatRequest) -> Exchange:
         """Ask one chat completion, streamed or not as it says; never raises for what the deployment does."""
@@ -128,6 +134,7 @@ class Deployment:
             text = relevant_lines(text)
         elif plain in discovery.CONFIGURATION_PATHS:
             text = discovery.without_secrets(text)
+        text = whole_text(text)  # a page parsed and written again may hold lone surrogates
         failure = got.failure
         if failure is not None and got.trouble:
             failure = Failure(failure.kind, f"{got.trouble}: {failure.message}")

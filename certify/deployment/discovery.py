@@ -29,6 +29,7 @@ _SECRET_NAME = re.compile(r"(?i)api_?key|secret|password|passwd|credential|priva
 _SECRET_OPTION = re.compile(r"(?i)(--[a-z-]*(?:key|token|password|secret)[a-z-]*[ =])\S+")
 _DROPPED = ("vllm_env", "env_vars", "pip_packages", "conda_packages", "cpu_info", "hf_token")
 _DEEPEST = 12
+_GZIP = "\x1f\ufffd\x08"  # its first bytes, read as UTF-8 with replacements
 
 
 class _Ask(Protocol):
@@ -147,6 +148,11 @@ def _check_reached(probe: Probe, base_url: str) -> None:
 
 
 def _check_listing(listing: Probe, listed: Identity, base_url: str) -> None:
+    if listing.body.startswith(_GZIP):
+        raise DeploymentError(
+            f"GET {base_url}{MODELS} gave a compressed answer that nobody asked for: let the proxy in front of the "
+            "deployment honour `Accept-Encoding: identity`"
+        )
     if listing.body.lstrip()[:1] == "<":
         raise DeploymentError(
             f"GET {base_url}{MODELS} gave a web page, not JSON: a proxy or another web server answers there; "

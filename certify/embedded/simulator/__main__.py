@@ -23,9 +23,9 @@ def serve(*, port: int, dialect: str, arm: str, time_scale: float = 1.0, ropes: 
         listener = socket.create_server(("127.0.0.1", port), backlog=256)
         # asyncio sets it only on sockets that name their protocol, and Nagle's 40 ms would be part of each TTFT.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         message = (
-            f"certify simulate: port {port} of 127.0.0.1 cannot be served: {error}. Leave --port out for a free one"
+            f"certify simulate: port {port} of 127.0.0.1 cannot be served ({error}): leave --port out for a free one"
         )
         print(message, file=sys.stderr)  # noqa: T201 - the command's own answer
         return 4
