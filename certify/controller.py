@@ -19,13 +19,14 @@ from certify.deployment.pace import probe_pace
 from certify.deployment.recorder import Recorder
 from certify.evidence import EvidenceError, EvidenceView, EvidenceWriter, Header
 from certify.judging import judge
-from certify.judging.summary import EXIT_INCOMPLETE, Overall, overall
+from certify.judging.summary import EXIT_INCOMPLETE, Overall, lock_fault, overall
 from certify.options import EMBEDDED_REAL, EMBEDDED_SIMULATED, OptionError, RunOptions
 from certify.plan import Pace, Plan
 from certify.records import Arm, Event, Verdict
 from certify.report.certificate import write_run
 from certify.report.seal import SealError, Signer
 from certify.thresholds import Thresholds
+from certify.visible import visible
 from certify.wire.identity import Identity, read_identity
 
 EVIDENCE = "evidence.jsonl"
@@ -70,7 +71,8 @@ def open_view(folder: Path, locked: Plan) -> EvidenceView:
     """The chain of a run folder, with the chains that its plan attached.
 
     Raises:
-        EvidenceError: a chain is broken, or an attached one is not the one that the plan was locked with.
+        EvidenceError: a chain is broken, or was not made under this plan, or an attached one is not the one that the
+            plan was locked with.
     """
     attached = {name: EvidenceView(folder / attached_file(name)) for name in locked.attached}
     for name, view in attached.items():
@@ -78,7 +80,10 @@ def open_view(folder: Path, locked: Plan) -> EvidenceView:
             raise EvidenceError(
                 f"{folder / attached_file(name)}: not the {name} evidence that the plan was locked with"
             )
-    return EvidenceView(folder / EVIDENCE, attached)
+    view = EvidenceView(folder / EVIDENCE, attached)
+    if fault := lock_fault(locked, view):
+        raise EvidenceError(f"{folder / PLAN}: {fault}")
+    return view
 
 
 def open_thresholds(folder: Path, locked: Plan) -> Thresholds:
@@ -140,14 +145,18 @@ class Controller:
             base_url, attached, options = self._start_embedded(url, folder)
         with _deployment(base_url, options) as deployment, _new_chain(folder, base_url) as writer:
             identity, pace = _probe(deployment, writer)
-            if options.spec_off_url:
-                _probe_other_arm(replace(options, model=identity.model), writer)
+            _refuse_other_model(attached, folder, identity.model)
+            other_arm = replace(options, model=identity.model)
+            other_is_simulated = bool(options.spec_off_url) and _probe_other_arm(other_arm, writer)
             locked = planner.make_plan(
                 options, identity, pace, base_url=base_url, spec_off_url=options.spec_off_url, attached=attached
             )
             _lock(folder, locked, options, writer)
             if identity.simulated:
                 _hand_over_seed(deployment, locked)
+            if other_is_simulated:
+                with _deployment(options.spec_off_url, other_arm) as other:
+                    _hand_over_seed(other, locked)
         return LaneRun(url, folder, locked)
 
     def _resume(self, folder: Path) -> LaneRun:
@@ -162,6 +171,7 @@ class Controller:
             )
         open_thresholds(folder, locked)
         try:
+            open_view(folder, locked)
             return self._take_up(folder, locked)
         except DeploymentError as error:
             return LaneRun(locked.base_url, folder, None, str(error))
@@ -177,6 +187,10 @@ class Controller:
             identity, probes = deployment.identify()
             for probe in probes:
                 writer.probe(replace(probe, name=probe.name.replace("identity:", "identity-resume:")))
+            for reason in self.options.diagnostic:
+                writer.event(Event("diagnostic", detail={"reason": reason}))
+            if identity.simulated:
+                _hand_over_seed(deployment, locked)
         if identity.model != locked.model or identity.engine != locked.engine:
             refusal = (
                 f"{locked.base_url} serves {identity.model} by {identity.engine}, not what the plan was locked with"
@@ -288,19 +302,22 @@ def _hand_over_seed(deployment: Deployment, locked: Plan) -> None:
     deployment.probe("simulator-seed", "POST", "/simulator/seed", {"seed": locked.seed, "challenge": locked.challenge})
 
 
-def _probe_other_arm(options: RunOptions, writer: EvidenceWriter) -> None:
+def _probe_other_arm(options: RunOptions, writer: EvidenceWriter) -> bool:
     """Ask the launch without speculation who it is: one that cannot be asked is known before the run, not after.
+
+    Returns whether it is simulated.
 
     Raises:
         DeploymentError: it cannot be asked.
     """
     with _deployment(options.spec_off_url, options) as other:
         try:
-            _, probes = other.identify()
+            identity, probes = other.identify()
         except DeploymentError as error:
             raise DeploymentError(f"--spec-off-url: {error}") from error
     for probe in probes:
         writer.probe(replace(probe, name=probe.name.replace("identity:", "identity-spec-off:")))
+    return identity.simulated
 
 
 @contextmanager
@@ -349,6 +366,17 @@ def _lock(folder: Path, locked: Plan, options: RunOptions, writer: EvidenceWrite
     writer.event(_locked_event(locked))
 
 
+def _refuse_other_model(attached: dict[str, str], folder: Path, model: str) -> None:
+    """Raise an OptionError where an attached arm served another model: pairs over two models say nothing."""
+    for name in attached:
+        _, locked = next(EvidenceView(folder / attached_file(name)).events("plan-locked"))
+        if (other := locked.detail.get("model")) != model:
+            raise OptionError(
+                f"the {name} evidence was made with model {visible(str(other), 80)}, this deployment serves "
+                f"{visible(model, 80)}: launch both arms with the same model and --served-model-name"
+            )
+
+
 def _attach(options: RunOptions, folder: Path) -> tuple[dict[str, str], RunOptions]:
     """Copy the other arm's evidence into the run folder; its seed becomes the run's."""
     source = options.spec_off_evidence
@@ -366,5 +394,10 @@ def _attach(options: RunOptions, folder: Path) -> tuple[dict[str, str], RunOptio
         raise OptionError(f"{told}: not a complete record of the arm without speculation; {remedy}")
     if locked["profile"] != options.profile:
         raise OptionError(f"{told} was made with profile {locked['profile']}, this run has {options.profile}; {remedy}")
+    if options.challenge and locked["challenge"] != options.challenge:
+        raise OptionError(
+            f"{told} was made with challenge {locked['challenge'] or 'none'}, not {options.challenge}: "
+            f"its cases do not answer this one; {remedy} --challenge {options.challenge}"
+        )
     shutil.copy2(source, folder / attached_file(SPEC_OFF))
     return {SPEC_OFF: view.head_sha256}, replace(options, seed=str(locked["seed"]), challenge=str(locked["challenge"]))

@@ -87,7 +87,7 @@ def duration_s(text: str, option: str = "budget") -> int:
         OptionError: it is none.
     """
     match = _DURATION.fullmatch(text)
-    if not text or match is None:
+    if match is None or not any(int(part or 0) for part in match.groups()):
         name = option if option == "budget" else f"{option}-deadline"
         raise OptionError(f"--{name} {text!r}: expected a duration such as 45m, 1h30m or 90s")
     hours, minutes, seconds = (int(part or 0) for part in match.groups())

@@ -12,7 +12,7 @@ import pytest
 from certify import options as opt
 from certify.controller import UNREACHABLE, Controller, LaneResult
 from certify.deployment.client import Deadlines
-from certify.judging.summary import worst
+from certify.judging.summary import EXIT_INCOMPLETE, worst
 from certify.options import OptionError, RunOptions
 from certify.requirements import in_run_order
 from certify.visible import visible
@@ -397,7 +397,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Generator[
     interrupted = exitstatus in {pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR}
     results = controller.conclude(interrupted=interrupted)
     session.config.stash[_RESULTS] = results
-    own = [int(exitstatus)] if exitstatus not in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED} else []
+    # A test that failed without a FAIL in the evidence (a fixture, a test that is no gate) leaves the run incomplete.
+    own = [EXIT_INCOMPLETE if exitstatus == pytest.ExitCode.TESTS_FAILED else int(exitstatus)]
     session.exitstatus = worst([*own, *(result.exit_code for result in results)])
     return outcome
 

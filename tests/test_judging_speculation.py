@@ -25,6 +25,9 @@ def other(tmp_path):
     return Chain(tmp_path, "spec-off.jsonl")
 
 
+COPIES = 4  # of profile gate
+
+
 def totals(drafts, drafted, accepted, generated=1000):
     return (
         f"vllm:generation_tokens_total {generated}\n"
@@ -39,8 +42,9 @@ NONE_COUNTED = "vllm:generation_tokens_total 1000\n"
 
 def copied(chain, arm, before, after, body=None):
     chain.sample(BEFORE, before, arm)
-    chain.trial(LAYER0, "copying", exchange(body or sse(), thinking=Thinking.OFF), arm=arm)
-    chain.sample(AFTER, after, arm)
+    for repeat in range(COPIES):
+        chain.trial(LAYER0, "copying", exchange(body or sse(), thinking=Thinking.OFF), arm=arm, repeat=repeat)
+    chain.sample(AFTER, after.replace("generation_tokens_total 1000", "generation_tokens_total 1600"), arm)
 
 
 def layer0(chain, declared=None, **attached):
@@ -60,7 +64,7 @@ def test_drafts_in_one_arm_and_none_in_the_other_pass(chain):
         ("drafted_spec-off", "0 tokens"),
         ("acceptance_rate", "80.0 %"),
     ]
-    assert verdict.evidence == (1, 2, 3, 4, 5, 6)
+    assert verdict.evidence == tuple(range(1, 13))
 
 
 def timed(**drafts):
@@ -75,7 +79,7 @@ def test_the_answers_own_figures_are_enough_and_the_arm_may_be_attached(chain, o
 
     assert verdict.outcome is Outcome.PASS
     assert str(verdict.figures[2]) == "70.0 %"
-    assert verdict.evidence == (2,)  # the other arm's records are not of this chain
+    assert verdict.evidence == (2, 3, 4, 5)  # the other arm's records are not of this chain
 
 
 @pytest.mark.parametrize(
@@ -224,3 +228,21 @@ def test_sequences_context_and_budget_bound_the_plan():
     assert gate.parameters["concurrency"] == 2
     assert gate.parameters["max_tokens"]["json-prompt"] == {"on": 1024, "off": 512}
     assert len(gate.trials) < 10
+
+
+def test_totals_that_stand_still_prove_nothing(chain):
+    copied(chain, Arm.SERVED, totals(5, 20, 10), totals(25, 100, 74))
+    chain.sample(BEFORE, NONE_COUNTED, Arm.SPEC_OFF)
+    for repeat in range(COPIES):
+        chain.trial(LAYER0, "copying", exchange(sse(), thinking=Thinking.OFF), arm=Arm.SPEC_OFF, repeat=repeat)
+    chain.sample(AFTER, NONE_COUNTED, Arm.SPEC_OFF)
+
+    assert layer0(chain).outcome is Outcome.INCONCLUSIVE
+
+
+def test_an_arm_that_was_not_asked_is_not_off(chain):
+    copied(chain, Arm.SERVED, totals(5, 20, 10), totals(25, 100, 74))
+    chain.sample(BEFORE, NONE_COUNTED, Arm.SPEC_OFF)
+    chain.sample(AFTER, NONE_COUNTED.replace("1000", "1600"), Arm.SPEC_OFF)
+
+    assert layer0(chain).outcome is Outcome.ERROR

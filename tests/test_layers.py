@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from certify.embedded.faults import FAULTS
 from certify.judging import judges
 from certify.requirements import REQUIREMENTS
 
@@ -81,6 +82,19 @@ def test_sockets_are_opened_by_the_deployment_room_alone() -> None:
     users = {name.split(".")[0] for name, path in modules() if imported(path) & network}
 
     assert users <= {"deployment", "embedded"}
+
+
+def test_no_fault_is_named_outside_of_the_embedded_deployments() -> None:
+    names = {f'"{name}"' for name in FAULTS}
+    named = {
+        name: found
+        for name, path in modules()
+        if not name.startswith("embedded.")
+        and (found := sorted(one for one in names if one in path.read_text(encoding="utf-8")))
+    }
+
+    assert FAULTS
+    assert not named
 
 
 def test_every_requirement_that_a_profile_asks_has_a_judge_and_nothing_else_has() -> None:

@@ -216,6 +216,7 @@ BAD_OPTIONS = {
     "no key": (("--base-url", "http://x", "--require-signature"), "certify keygen"),
     "an unset variable": (("--base-url", "http://x", "--api-key-env", "NO_SUCH_KEY"), "no such variable"),
     "a bad budget": (("--base-url", "http://x", "--budget", "soon"), "45m"),
+    "no budget at all": (("--base-url", "http://x", "--budget", "0m"), "45m"),
     "an unknown requirement": (("--base-url", "http://x", "--only", "PERF-C9-01"), "no such requirement"),
     "a reserved requirement": (("--base-url", "http://x", "--only", "PERF-SOAK-01"), "reserved"),
     "a missing declaration": (("--base-url", "http://x", "--deployment", "none.toml"), "cannot read deployment file"),

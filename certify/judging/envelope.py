@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from certify.cases.envelope import Breach, faults
 from certify.evidence import EvidenceView
-from certify.judging.reading import Seen, capped, counted, evidence_of, many, quote, refused
+from certify.judging.reading import Seen, capped, counted, evidence_of, many, missing_over, quote, refused
 from certify.plan import Plan
 from certify.records import Arm, Capability, Figure, Finding, Outcome, Thinking, Verdict
 from certify.stats import lower_bound
@@ -71,8 +71,7 @@ def judge_envelope(view: EvidenceView, plan: Plan, thresholds: Thresholds) -> Ve
     for one in seen:
         found.look(one)
     arm = _thinking_arm(seen, plan)
-    planned = sum(REQUIREMENT in one.trial.serves for one in seen)
-    short = _planned(plan) - planned
+    short = missing_over(plan, REQUIREMENT, seen)
     outcome, summary = _decide(found, arm, len(seen), short)
     settled = outcome is Outcome.PASS
     return Verdict(
@@ -86,13 +85,6 @@ def judge_envelope(view: EvidenceView, plan: Plan, thresholds: Thresholds) -> Ve
         action="" if settled else "read the quoted text; compare parser names with the model's family, then run again",
         evidence=evidence_of(seen),
     )
-
-
-def _planned(plan: Plan) -> int:
-    gate = plan.gate(REQUIREMENT)
-    over = gate.parameters.get("over") if gate else None
-    names = [str(name) for name in over] if isinstance(over, list) else []
-    return sum(len(one.trials) for name in names if (one := plan.gate(name)))
 
 
 def _thinking_arm(seen: Iterable[Seen], plan: Plan) -> list[Finding]:

@@ -9,7 +9,7 @@ from certify.judging.capability import unseen
 from certify.judging.constrained import judge_constrained
 from certify.judging.envelope import judge_envelope
 from certify.judging.proportions import FAIL_SE, PASS_SE, Paired, Share, Side, newcombe, stratified
-from certify.judging.reading import capped, evidence_of, many, missing
+from certify.judging.reading import capped, evidence_of, many, missing_over
 from certify.judging.scores import Scored, grades, scored, strata
 from certify.plan import Plan
 from certify.records import Bound, Capability, Figure, Outcome, Thinking, Verdict
@@ -30,18 +30,10 @@ def _judge_share(requirement: str, capability: Capability | None = None) -> Judg
         ones = scored(view, plan, requirement)
         if capability is Capability.TOOLS and ones and not any(one.seen.answer.tool_calls for one in ones):
             return _no_calls(requirement, ones, plan)
-        return share_verdict(requirement, ones, _gaps(requirement, ones, plan), thresholds)
+        return share_verdict(requirement, ones, missing_over(plan, requirement, (one.seen for one in ones)), thresholds)
 
     judge.__doc__ = f"The share of right answers of {requirement} against its floor."
     return judge
-
-
-def _gaps(requirement: str, ones: Sequence[Scored], plan: Plan) -> int:
-    """How many planned cases the evidence does not hold: the requirement's own, or those that it is judged over."""
-    gate = plan.gate(requirement)
-    over = gate.parameters.get("over") if gate else None
-    names = [str(name) for name in over] if isinstance(over, list) else [requirement]
-    return sum(len(missing(plan, name, (one.seen for one in ones))) for name in names)
 
 
 def _no_calls(requirement: str, ones: Sequence[Scored], plan: Plan) -> Verdict:

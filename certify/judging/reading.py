@@ -77,6 +77,14 @@ def missing(plan: Plan, requirement: str, found: Iterable[Seen]) -> tuple[TrialI
     return tuple(trial.trial_id for trial in gate.trials if trial.trial_id not in have) if gate else ()
 
 
+def missing_over(plan: Plan, requirement: str, found: Iterable[Seen]) -> int:
+    """How many planned trials the evidence lacks: the requirement's own, or those of what it is judged over."""
+    gate, seen = plan.gate(requirement), tuple(found)
+    over = gate.parameters.get("over") if gate else None
+    names = [str(name) for name in over] if isinstance(over, list) else [requirement]
+    return sum(len(missing(plan, name, seen)) for name in names)
+
+
 def quote(text: str) -> str:
     """Text of the deployment, capped; whoever renders it treats it as hostile."""
     return text if len(text) <= QUOTE_CAP else text[: QUOTE_CAP - 1] + "…"

@@ -8,7 +8,7 @@ from certify.judging import Judge
 from certify.judging.capability import unseen
 from certify.judging.proportions import mcnemar
 from certify.judging.quality import counts, pair
-from certify.judging.reading import SPEC_OFF_CHAIN, Seen, capped, counted, evidence_of, many, unanswered
+from certify.judging.reading import SPEC_OFF_CHAIN, Seen, capped, counted, evidence_of, many, missing, unanswered
 from certify.judging.scores import scored
 from certify.plan import Plan
 from certify.records import Arm, Capability, Figure, Finding, Json, Outcome, Verdict
@@ -44,8 +44,12 @@ def judge_layer0(view: EvidenceView, plan: Plan, thresholds: Thresholds) -> Verd
     del thresholds
     seen = {arm: tuple(counted(view, LAYER0, arm)) for arm in Arm}
     served, off = (_effect(view, arm, seen[arm]) for arm in (Arm.SERVED, Arm.SPEC_OFF))
-    broken = [one for ones in seen.values() for one in ones if unanswered(one)]
+    everything = [one for ones in seen.values() for one in ones]
+    broken = [one for one in everything if unanswered(one)]
     outcome, summary, cause, action = _decide(served, off, broken, plan)
+    if outcome is Outcome.PASS and (gaps := missing(plan, LAYER0, everything)):
+        outcome, summary = Outcome.ERROR, f"{many(len(gaps), 'planned text')} missing from the evidence"
+        cause, action = "the run was cut short", "run again, or resume it"
     figures = [
         Figure(
             f"drafted_{effect.arm}",
@@ -137,7 +141,7 @@ def _effect(view: EvidenceView, arm: Arm, seen: Sequence[Seen]) -> _ArmEffect:
     evidence = evidence_of(seen)
     by_answers = _by_answers(seen)
     before, after = _totals(view, arm)
-    if before is not None and after is not None:
+    if before is not None and after is not None and not _stale(before[0], after[0]):
         seqs = tuple(sorted({*evidence, *before[1], *after[1]}))
         drafted = _grown(before[0], after[0])
         if drafted is not None:
@@ -149,6 +153,12 @@ def _effect(view: EvidenceView, arm: Arm, seen: Sequence[Seen]) -> _ArmEffect:
             return _ArmEffect(arm, len(seen), 0, None, "totals without a counter of drafts", seqs)
     source = "" if by_answers[0] is None else "the answers' own figures"
     return _ArmEffect(arm, len(seen), *by_answers, source, evidence)
+
+
+def _stale(before: Counters, after: Counters) -> bool:
+    """Whether the totals stood still while the arm answered: they are those of another process, or a cached page."""
+    totals = before.generation_tokens, after.generation_tokens
+    return None not in totals and totals[0] == totals[1]
 
 
 def _by_answers(seen: Sequence[Seen]) -> tuple[int | None, int | None]:
