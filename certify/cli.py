@@ -55,6 +55,10 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument("--expect-model", default="", metavar="ID", help="the certificate must speak of this model")
     verify.add_argument("--max-age", default=None, type=int, metavar="DAYS", help="refuse an older certificate")
     verify.add_argument("--challenge", default="", metavar="NONCE", help="the nonce that you handed out before the run")
+    verify.add_argument("--revoked", default="", metavar="FILE", help="keys that are no longer trusted, one a line")
+    verify.add_argument(
+        "--payload-only", action="store_true", help="the statement alone, when a page's bytes were changed in transit"
+    )
     verify.set_defaults(command=_verify)
 
     keygen = commands.add_parser("keygen", help="make an Ed25519 signing key and its allowed_signers line")
@@ -120,6 +124,8 @@ def _verify(parsed: argparse.Namespace) -> int:
         expect_model=parsed.expect_model,
         max_age_days=parsed.max_age,
         challenge=parsed.challenge,
+        revoked=Path(parsed.revoked) if parsed.revoked else None,
+        payload_only=parsed.payload_only,
     )
     for step in result.steps:
         print(f"{'ok  ' if step.ok else 'FAIL'} {step.name}: {step.detail}")

@@ -268,7 +268,7 @@ def record_spec_off(options: RunOptions, base_url: str, folder: Path, say: Say) 
 
 @contextmanager
 def _deployment(base_url: str, options: RunOptions) -> Iterator[Deployment]:
-    deployment = Deployment(base_url, model=options.model, api_key_env=options.api_key_env)
+    deployment = Deployment(base_url, model=options.model, api_key_env=options.api_key_env, deadlines=options.deadlines)
     try:
         yield deployment
     finally:

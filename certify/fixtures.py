@@ -6,11 +6,12 @@ from pathlib import Path
 
 from certify import plan
 from certify.controller import EVIDENCE, PLAN, open_thresholds, open_view
-from certify.deployment.client import Deployment
+from certify.deployment.client import Deadlines, Deployment
 from certify.deployment.recorder import Recorder
 from certify.evidence import EvidenceError, EvidenceWriter
 from certify.judging import judge, judge_so_far
-from certify.records import Arm, Event, Level, Outcome, Verdict
+from certify.judging.summary import prevents
+from certify.records import Arm, Event, Outcome, Verdict
 from certify.report.text import failure_text
 
 
@@ -21,7 +22,9 @@ class GateFailure(AssertionError):  # noqa: N818 - pytest shows it as a failed g
 class Lane:
     """All gates of one deployment, in one process, in order: its recorder, its evidence so far, its verdicts."""
 
-    def __init__(self, folder: Path, *, api_key_env: str, keep_going: bool, progress: Callable[[str], None]) -> None:
+    def __init__(
+        self, folder: Path, *, api_key_env: str, deadlines: Deadlines, keep_going: bool, progress: Callable[[str], None]
+    ) -> None:
         """Takes over the evidence of a run folder that a controller prepared.
 
         Raises:
@@ -31,6 +34,7 @@ class Lane:
         self.plan = plan.from_bytes((folder / PLAN).read_bytes())
         self.verdicts: dict[str, Verdict] = {}
         self._keep_going = keep_going
+        self._deadlines = deadlines
         self._thresholds = open_thresholds(folder, self.plan)
         self._lock = (folder / ".lane").open("w", encoding="utf-8")
         try:
@@ -45,7 +49,7 @@ class Lane:
         self.recorder = Recorder(self.plan, self._deployments, self._writer, before=self._view, progress=progress)
 
     def _connect(self, base_url: str, api_key_env: str) -> Deployment:
-        deployment = Deployment(base_url, model=self.plan.model, api_key_env=api_key_env)
+        deployment = Deployment(base_url, model=self.plan.model, api_key_env=api_key_env, deadlines=self._deadlines)
         deployment.settle(self.plan.engine)
         return deployment
 
@@ -71,10 +75,7 @@ class Lane:
     def decides(self, verdict: Verdict) -> bool:
         """Whether a verdict prevents certification in this profile."""
         gate = self.plan.gate(verdict.requirement)
-        level = gate.level if gate else Level.ABSENT
-        if level is Level.REQUIRED:
-            return verdict.outcome not in {Outcome.PASS, Outcome.NOT_APPLICABLE}
-        return level is Level.GUARDED and verdict.outcome is Outcome.FAIL
+        return gate is not None and prevents(gate.level, verdict.outcome)
 
     def stopped_by(self) -> str:
         """The requirement whose FAIL stops this lane, "" when none does."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from certify import declaration, thresholds
 from certify.declaration import Declaration
+from certify.deployment.client import Deadlines
 from certify.report.seal import KeyFile, SealError
 from certify.requirements import PROFILES, REQUIREMENTS
 from certify.thresholds import Thresholds
@@ -35,6 +36,7 @@ class RunOptions:
     reports: Path
     model: str = ""
     api_key_env: str = ""
+    deadlines: Deadlines = field(default_factory=Deadlines)
     budget_s: int | None = None
     only: tuple[str, ...] = ()
     keep_going: bool = False
@@ -78,7 +80,7 @@ def check_resumable(folder: Path) -> None:
         )
 
 
-def duration_s(text: str) -> int:
+def duration_s(text: str, option: str = "budget") -> int:
     """Seconds in a duration such as `45m`, `1h30m`, `90s`.
 
     Raises:
@@ -86,9 +88,25 @@ def duration_s(text: str) -> int:
     """
     match = _DURATION.fullmatch(text)
     if not text or match is None:
-        raise OptionError(f"--budget {text!r}: expected a duration such as 45m, 1h30m or 90s")
+        name = option if option == "budget" else f"{option}-deadline"
+        raise OptionError(f"--{name} {text!r}: expected a duration such as 45m, 1h30m or 90s")
     hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return hours * 3600 + minutes * 60 + seconds
+
+
+def deadlines(first_token: str, silence: str) -> Deadlines:
+    """The deadlines of `--first-token-deadline` and `--silence-deadline`.
+
+    Raises:
+        OptionError: one is no duration, or nothing.
+    """
+    given = {"first_token_s": first_token, "silence_s": silence}
+    seconds = {name: float(duration_s(text, name.removesuffix("_s").replace("_", "-"))) for name, text in given.items()}
+    if not all(seconds.values()):
+        raise OptionError(
+            "a deadline of no time lets nothing pass: give --first-token-deadline and --silence-deadline seconds"
+        )
+    return Deadlines(**seconds)
 
 
 def profile_name(text: str) -> str:
@@ -185,7 +203,7 @@ def signer(run: RunOptions) -> KeyFile | None:
     if scheme != "ssh" or not path:
         raise OptionError(f"--sign-key {run.sign_key}: expected ssh:PATH of an Ed25519 private key")
     try:
-        loaded = KeyFile.load(Path(path), run.identity)
+        loaded = KeyFile.load(Path(path).expanduser(), run.identity)
         loaded.sign(b"trial signature")
     except SealError as error:
         raise OptionError(f"--sign-key {run.sign_key}: {error}") from error

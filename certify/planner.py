@@ -13,11 +13,14 @@ from certify.plan import SCHEMA, Absence, Pace, Plan, PlanContext, PlannedGate
 from certify.preflight import plans as preflight_plans
 from certify.quality import plans as quality_plans
 from certify.records import Arm, Level
-from certify.requirements import REGISTRY_VERSION, REQUIREMENTS, Requirement, in_run_order
+from certify.requirements import REGISTRY_VERSION, Requirement, in_run_order
 from certify.wire.identity import Identity
 
 # Profiles whose missing arm is only "not covered"; in the others it is INCONCLUSIVE (DESIGN §6).
 ARM_IS_OPTIONAL = ("smoke", "gate")
+
+# Judged over every exchange of the run: asked for alone, it takes the cheapest ones with it.
+WHOLE_RUN, TO_LOOK_AT = "PRE-CONTRACT-02", "PRE-CONTRACT-01"
 
 _PLANNERS: tuple[Callable[[PlanContext], tuple[PlannedGate, ...]], ...] = (
     preflight_plans.plan_gates,
@@ -53,14 +56,16 @@ def make_plan(
         pace=pace,
     )
     offered = {gate.requirement: gate for planner in _PLANNERS for gate in planner(context)}
+    carriers = _carriers(options.only, offered)
     gates: list[PlannedGate] = []
     absent: list[Absence] = []
     for requirement in in_run_order():
-        reason = _absent(requirement, options, context, offered)
+        reason = _absent(requirement, options, context, offered, carriers)
         if reason:
             absent.append(Absence(requirement.id, reason))
         else:
-            gates.append(_gate(requirement, options, context, offered))
+            gate = _gate(requirement, options, context, offered)
+            gates.append(replace(gate, level=Level.REPORTED) if requirement.id in carriers else gate)
     return Plan(
         schema=SCHEMA,
         suite_version=__version__,
@@ -90,15 +95,28 @@ def _smaller(seen: int | None, declared: int | None) -> int | None:
     return min((one for one in (seen, declared) if one is not None), default=None)
 
 
+def _carriers(only: tuple[str, ...], offered: dict[str, PlannedGate]) -> frozenset[str]:
+    """The requirements whose exchanges those of `--only` are judged over: they are asked too, and only reported."""
+    found = {TO_LOOK_AT} if WHOLE_RUN in only else set()
+    for requirement in only:
+        over = offered[requirement].parameters.get("over") if requirement in offered else None
+        found |= {str(one) for one in over} if isinstance(over, list) else set()
+    return frozenset(found - set(only))
+
+
 def _absent(
-    requirement: Requirement, options: RunOptions, context: PlanContext, offered: dict[str, PlannedGate]
+    requirement: Requirement,
+    options: RunOptions,
+    context: PlanContext,
+    offered: dict[str, PlannedGate],
+    carriers: frozenset[str],
 ) -> str:
     """Why a requirement is not in this plan, "" when it is."""
     if not requirement.built:
         return "no gate for it in this version of the suite"
     if requirement.level(options.profile) is Level.ABSENT:
         return f"not part of profile {options.profile}"
-    if options.only and requirement.id not in options.only:
+    if options.only and requirement.id not in {*options.only, *carriers}:
         return "left out by --only"
     if requirement.needs_spec_off and not context.has_spec_off and options.profile in ARM_IS_OPTIONAL:
         return "the arm without speculation was not given (--spec-off-url or --spec-off-evidence)"
@@ -118,8 +136,3 @@ def _gate(
     if gate is None or (requirement.needs_spec_off and not context.has_spec_off):
         return PlannedGate(requirement.id, level, "the arm without speculation was not given", 0, (), {})
     return replace(gate, level=level)
-
-
-def title(requirement_id: str) -> str:
-    """The registry's title of a requirement."""
-    return REQUIREMENTS[requirement_id].title

@@ -13,6 +13,7 @@ import pytest
 
 from certify import options as opt
 from certify.controller import UNREACHABLE, Controller, LaneResult
+from certify.deployment.client import Deadlines
 from certify.judging.summary import worst
 from certify.options import OptionError, RunOptions
 from certify.requirements import in_run_order
@@ -56,6 +57,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--deployment", default="", metavar="FILE", help="deployment.toml: what the owner declares")
     add("--model", default="", metavar="ID", help="the served model to ask (default: the first in /v1/models)")
     add("--api-key-env", default="", metavar="NAME", help="environment variable that holds the API key")
+    add(
+        "--first-token-deadline",
+        default="120s",
+        metavar="TIME",
+        help="how long an answer may take to begin; a long rung gets more (default: %(default)s)",
+    )
+    add(
+        "--silence-deadline",
+        default="60s",
+        metavar="TIME",
+        help="how long an answer that began may stand still (default: %(default)s)",
+    )
     add("--budget", default="", metavar="TIME", help="time to spend, such as 45m; n is chosen within it")
     add("--only", default="", metavar="ID[,ID]", help="only these requirements: a diagnosis, never a certificate")
     add("--keep-going", action="store_true", help="go on after a hard FAIL")
@@ -84,6 +97,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def _option(config: pytest.Config, name: str) -> str:
     return str(config.getoption(name) or "")
+
+
+def _deadlines(config: pytest.Config) -> Deadlines:
+    return opt.deadlines(_option(config, "--first-token-deadline"), _option(config, "--silence-deadline"))
 
 
 def _is_worker(config: pytest.Config) -> bool:
@@ -133,6 +150,7 @@ def _read_options(config: pytest.Config) -> RunOptions:
         reports=opt.reports_folder(_option(config, "--reports")),
         model=_option(config, "--model"),
         api_key_env=opt.api_key_variable(_option(config, "--api-key-env")),
+        deadlines=_deadlines(config),
         budget_s=opt.duration_s(budget) if budget else None,
         only=opt.only_ids(_option(config, "--only")),
         keep_going=bool(config.getoption("--keep-going")),
@@ -299,6 +317,7 @@ def lane(request: pytest.FixtureRequest) -> Generator[object]:
         opened = Lane(
             Path(request.param),
             api_key_env=_option(config, "--api-key-env"),
+            deadlines=_deadlines(config),
             keep_going=bool(config.getoption("--keep-going")),
             progress=progress.say,
         )

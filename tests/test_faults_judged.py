@@ -57,6 +57,7 @@ def judged(served, off, only, folder):
         *(sys.executable, "-m", "certify", "run", "--base-url", served, "--spec-off-url", off),
         *("--profile", "demo", "--thresholds", "demo", "--keep-going", "--only", ",".join(only)),
         *("--reports", str(folder), "--deployment", str(declared)),
+        *("--first-token-deadline", "45s", "--silence-deadline", "5s"),
     ]
     ended = subprocess.run(command, capture_output=True, text=True, env=package_environment(), timeout=900, check=False)
     found = list(folder.glob("*/certificate.json"))

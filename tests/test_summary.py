@@ -10,15 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from certify import judging
-from certify.evidence import EvidenceView, EvidenceWriter
+from certify.evidence import EvidenceView, EvidenceWriter, Header
 from certify.judging.summary import Overall, overall, worst
-from certify.plan import Absence, Plan
-from certify.records import Arm, Event, Level, Outcome, Verdict
+from certify.plan import Absence, Plan, PlannedGate
+from certify.records import Arm, Event, Level, Outcome, Trial, TrialId, Verdict
 from certify.report.junit import junit_xml
 from certify.report.shown import markdown
 from certify.report.statement import Certificate, from_bytes
+from certify.requirements import planned
 from certify.thresholds import load
-from tests.certified import BOUND, new_signer, toy_judges, toy_plan, toy_run, toy_view
+from tests.certified import BOUND, exchange, new_signer, toy_judges, toy_plan, toy_run, toy_view
 
 REQUIRED, REPORTED = "PRE-CONTRACT-01", "QUAL-JSON-01"
 
@@ -135,11 +136,39 @@ def test_a_diagnostic_event_is_10(tmp_path: Path, plan: Plan) -> None:
     assert overall(plan, judged(plan), EvidenceView(view.path)).reasons == ("diagnostic run: -k",)
 
 
-@pytest.mark.parametrize(("capability", "code"), [("PRE-THINK-01", 0), ("PRE-RULER-01", 10)])
-def test_in_smoke_only_a_capability_may_be_absent(tmp_path: Path, plan: Plan, capability: str, code: int) -> None:
-    lacking = replace(without(plan, capability), absent=(Absence(capability, "not given"),))
+@pytest.mark.parametrize("requirement", ["PRE-THINK-01", "PRE-RULER-01"])
+def test_what_is_required_may_not_be_absent(tmp_path: Path, plan: Plan, requirement: str) -> None:
+    lacking = replace(without(plan, requirement), absent=(Absence(requirement, "not given"),))
+
+    assert outcome_of(tmp_path, lacking).exit_code == 10
+
+
+@pytest.mark.parametrize(("given_as", "code"), [("", 0), ("http://127.0.0.1:8", 10)])
+def test_at_the_gate_the_other_arm_may_be_absent_if_it_was_not_given(
+    tmp_path: Path, plan: Plan, given_as: str, code: int
+) -> None:
+    arm = ("QUAL-SPEC-01", "QUAL-SPEC-05")
+    gates = tuple(
+        PlannedGate(one.id, one.level("gate"), "one answer", 1, (), {}) for one in planned("gate") if one.id not in arm
+    )
+    absent = tuple(Absence(one, "not given") for one in arm)
+    lacking = replace(plan, profile="gate", gates=gates, absent=absent, spec_off_url=given_as)
 
     assert outcome_of(tmp_path, lacking).exit_code == code
+
+
+def test_a_plan_locked_after_the_first_request_is_10(tmp_path: Path, plan: Plan) -> None:
+    header = Header(1, "late", "0", plan.base_url, {})
+    trial = Trial(
+        TrialId(REQUIRED, "toy", Arm.SERVED, 0), (REQUIRED,), warm_up=False, recipe={}, exchange=exchange("ok")
+    )
+    with EvidenceWriter.create(tmp_path / "evidence.jsonl", header) as writer:
+        writer.trial(trial)
+        writer.event(Event("plan-locked", detail={"sha256": plan.sha256}))
+        writer.footer("complete")
+
+    found = overall(plan, judged(plan), EvidenceView(tmp_path / "evidence.jsonl"))
+    assert found.reasons == ("the plan was locked after the first request (record 2, the request is record 1)",)
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,22 @@ def expected_answer(
     return needles[(question_index % strata) * NEEDLES_PER_STRATUM + question_index // strata].value
 
 
+def question_of(repeat: int, strata: int, *, reserve: bool) -> int:
+    """The index of the question that a repeat asks: the first needle of its stratum, or one of those in reserve."""
+    if not reserve:
+        return repeat
+    stratum, place = divmod(repeat, NEEDLES_PER_STRATUM - 1)
+    return (place + 1) * strata + stratum
+
+
+def padded(prompt: HaystackPrompt, pad: int) -> str:
+    """The prompt with `pad` words more (fewer, if negative) right before its question: its prefix stays the same."""
+    body = prompt.text.removesuffix(prompt.question).rstrip(" ")
+    if pad < 0:
+        body = body.rsplit(" ", -pad)[0]
+    return " ".join((body, *("the",) * pad, prompt.question))
+
+
 def shortest(strata: int) -> int:
     """The fewest words that a haystack with so many strata can have."""
     return 1 + NONCE_WORDS + strata * NEEDLES_PER_STRATUM * _SLOT_LENGTH + _QUESTION_LENGTH

@@ -5,6 +5,7 @@ from functools import cache
 from importlib import import_module
 
 from certify.evidence import EvidenceView
+from certify.judging.questions import not_as_planned
 from certify.plan import Plan
 from certify.records import Outcome, Verdict
 from certify.thresholds import Thresholds
@@ -19,11 +20,20 @@ _ROOMS = ("preflight", "quality", "speculation", "perf", "longctx")
 
 @cache
 def judges() -> Mapping[str, Judge]:
-    """Requirement id -> its judge, collected from the rooms' `JUDGES` tables."""
+    """Requirement id -> its judge, collected from the rooms' `JUDGES` tables; each looks at the questions first."""
     table: dict[str, Judge] = {}
     for room in _ROOMS:
         table.update(import_module(f"certify.judging.{room}").JUDGES)
-    return table
+    return {requirement: _of_the_plan(requirement, one) for requirement, one in table.items()}
+
+
+def _of_the_plan(requirement: str, judge_answers: Judge) -> Judge:
+    """The judge, or an ERROR where what was asked is not what the plan says."""
+
+    def judge_both(view: EvidenceView, plan: Plan, thresholds: Thresholds) -> Verdict:
+        return not_as_planned(requirement, view, plan) or judge_answers(view, plan, thresholds)
+
+    return judge_both
 
 
 def judge(requirement: str, view: EvidenceView, plan: Plan, thresholds: Thresholds) -> Verdict:

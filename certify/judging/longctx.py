@@ -272,7 +272,7 @@ def _questions(rung: _Rung, seeds: Mapping[str, str]) -> list[_Question]:
     for one in rung.asked + rung.reserves:
         reserve = one in rung.reserves
         stratum = one.trial_id.repeat // reserves if reserve else one.trial_id.repeat
-        question = (one.trial_id.repeat % reserves + 1) * rung.strata + stratum if reserve else stratum
+        question = haystack.question_of(one.trial_id.repeat, rung.strata, reserve=reserve)
         words, dropped = one.recipe.get("words"), one.recipe.get("dropped")
         score = NeedleScore.WRONG
         if type(words) is int and isinstance(dropped, list) and _fits(words, rung, len(dropped)):

@@ -12,7 +12,7 @@ from certify.requirements import PROFILES, Requirement, planned
 
 EXIT_CERTIFIED, EXIT_FAILED, EXIT_INCOMPLETE, EXIT_UNREACHABLE = 0, 1, 10, 11
 
-# In these profiles an arm or a capability that was not given is "not covered"; in all others it is a gap.
+# In these profiles an arm that was not given is "not covered"; in all others it is a gap.
 _ABSENCE_IS_ALLOWED = frozenset({"smoke", "gate"})
 _CARRIES = frozenset({Outcome.PASS, Outcome.NOT_APPLICABLE})
 _WEIGHT = {Level.ABSENT: 0, Level.REPORTED: 1, Level.GUARDED: 2, Level.REQUIRED: 3}
@@ -51,6 +51,24 @@ def overall(plan: Plan, verdicts: Iterable[Verdict], view: EvidenceView) -> Over
     return Overall(word, code, (*failures, *gaps), {str(one): counts[one] for one in Outcome if counts[one]})
 
 
+def prevents(level: Level, outcome: Outcome) -> bool:
+    """Whether a verdict at this level stands between a run and its certificate."""
+    if level is Level.REQUIRED:
+        return outcome not in _CARRIES
+    return level is Level.GUARDED and outcome is Outcome.FAIL
+
+
+def lock_fault(plan: Plan, view: EvidenceView) -> str:
+    """Why a chain does not show that its plan was locked before the first scored request; "" when it does."""
+    locks = [(seq, event.detail.get("sha256")) for seq, event in view.events("plan-locked")]
+    if {sha256 for _, sha256 in locks} != {plan.sha256}:
+        return "the evidence was not made under this plan (event plan-locked)"
+    first = next((seq for seq, _ in view.trials()), None)
+    if first is not None and first < locks[0][0]:
+        return f"the plan was locked after the first request (record {locks[0][0]}, the request is record {first})"
+    return ""
+
+
 def worst(codes: Iterable[int]) -> int:
     """The exit code of several deployments together: 1 before 11, 10, pytest's own 2-5, and 0 last of all."""
     order = (EXIT_FAILED, EXIT_UNREACHABLE, EXIT_INCOMPLETE, 2, 3, 4, 5)
@@ -62,8 +80,7 @@ def worst(codes: Iterable[int]) -> int:
 def _failures(plan: Plan, by_id: dict[str, Verdict]) -> Iterable[str]:
     for gate in plan.gates:
         verdict = by_id.get(gate.requirement)
-        decides = gate.level in {Level.REQUIRED, Level.GUARDED}
-        if decides and verdict is not None and verdict.outcome is Outcome.FAIL:
+        if verdict is not None and verdict.outcome is Outcome.FAIL and prevents(gate.level, verdict.outcome):
             yield f"{gate.requirement} FAIL: {verdict.summary}"
 
 
@@ -72,7 +89,7 @@ def _gaps_of_gates(plan: Plan, by_id: dict[str, Verdict]) -> Iterable[str]:
         verdict = by_id.get(gate.requirement)
         if verdict is None:
             yield f"{gate.requirement} has no verdict"
-        elif gate.level is Level.REQUIRED and verdict.outcome not in _CARRIES and verdict.outcome is not Outcome.FAIL:
+        elif verdict.outcome is not Outcome.FAIL and prevents(gate.level, verdict.outcome):
             yield f"{gate.requirement} {verdict.outcome}: {verdict.summary}"
 
 
@@ -92,12 +109,16 @@ def _gaps_of_profile(plan: Plan) -> Iterable[str]:
 
 
 def _may_be_absent(plan: Plan, requirement: Requirement) -> bool:
-    return plan.profile in _ABSENCE_IS_ALLOWED and (requirement.needs_spec_off or requirement.capability is not None)
+    """Only the other arm may be missing: whether a capability is there is for its gate to find out."""
+    arm_is_given = bool(plan.spec_off_url or plan.attached)
+    return plan.profile in _ABSENCE_IS_ALLOWED and requirement.needs_spec_off and not arm_is_given
 
 
 def _gaps_of_run(plan: Plan, view: EvidenceView) -> Iterable[str]:
     if plan.arm is Arm.SPEC_OFF:
         yield "this run only makes the evidence of the other speculation arm"
+    if fault := lock_fault(plan, view):
+        yield fault
     yield from (f"diagnostic run: {reason}" for reason in plan.diagnostic)
     for _, event in view.events("diagnostic"):
         yield f"diagnostic run: {event.detail.get('reason', 'see the evidence')}"

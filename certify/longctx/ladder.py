@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from certify.cases import haystack
-from certify.cases.haystack import HaystackPrompt, NeedleScore
+from certify.cases.haystack import NeedleScore
 from certify.cases.nouns import NOUNS
 from certify.deployment.client import Deployment
 from certify.deployment.recorder import Recorder
@@ -156,7 +156,7 @@ class _Ladder:
             "pad": rung.pad,
             "dropped": list(rung.dropped),
         }
-        text = padded(haystack.build(rung.seed, rung.words, rung.strata, question, rung.dropped), rung.pad)
+        text = haystack.padded(haystack.build(rung.seed, rung.words, rung.strata, question, rung.dropped), rung.pad)
         return self._ask(place, text, whole_parameter(self._gate, "answer_tokens"), recipe, stream=True)
 
     def _ask(self, place: TrialId, text: str, max_tokens: int, recipe: Mapping[str, Json], *, stream: bool) -> Exchange:
@@ -191,11 +191,3 @@ def patient(deployment: Deployment, expected_s: float) -> Iterator[None]:
         yield
     finally:
         deployment.deadlines = usual
-
-
-def padded(prompt: HaystackPrompt, pad: int) -> str:
-    """The prompt with `pad` words more (fewer, if negative) right before its question: its prefix stays the same."""
-    body = prompt.text.removesuffix(prompt.question).rstrip(" ")
-    if pad < 0:
-        body = body.rsplit(" ", -pad)[0]
-    return " ".join((body, *("the",) * pad, prompt.question))

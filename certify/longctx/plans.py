@@ -80,7 +80,7 @@ def _seconds(rung: Rung, pace: Pace) -> float:
 
 
 def _rungs(context: PlanContext) -> tuple[list[Rung], dict[int, str]]:
-    """The rungs that fit, the highest of the demo shortened to what the context allows; and those that do not fit."""
+    """The rungs that fit, the highest shortened to what the context allows; and those that do not fit."""
     wanted = RUNGS[context.profile]
     uncovered: dict[int, str] = {}
     if context.context_tokens is None:
@@ -92,7 +92,7 @@ def _rungs(context: PlanContext) -> tuple[list[Rung], dict[int, str]]:
     for tokens in (one for one in wanted if one > most):
         uncovered[tokens] = f"beyond the context of {context.context_tokens} tokens less answer and margin"
     below = max((one.tokens for one in rungs), default=0)
-    if uncovered and (context.profile == "demo" or not rungs) and most > below * WORTH_A_RUNG:
+    if uncovered and most > below * WORTH_A_RUNG:
         highest = _rung(context, most, len(rungs))
         if most >= haystack.shortest(highest.strata):
             rungs.append(highest)

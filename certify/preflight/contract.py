@@ -1,6 +1,6 @@
 """Asks tiny chats, streamed and whole."""
 
-from certify.cases.picks import Picks
+from certify.cases.tiny import sum_question
 from certify.deployment.recorder import Recorder
 from certify.plan import PlannedTrial
 from certify.preflight.plans import TINY_TOKENS
@@ -18,8 +18,9 @@ def collect_contract(recorder: Recorder) -> None:
 
 
 def _sum(trial: PlannedTrial) -> ChatRequest:
-    picks = Picks(trial.seed, "contract")
-    question = f"What is {picks.between(11, 99)} plus {picks.between(11, 99)}? Answer in one short sentence."
     return ChatRequest(
-        (Message("user", question),), max_tokens=TINY_TOKENS, stream=trial.stream, thinking=Thinking(trial.thinking)
+        (Message("user", sum_question(trial.seed)),),
+        max_tokens=TINY_TOKENS,
+        stream=trial.stream,
+        thinking=Thinking(trial.thinking),
     )

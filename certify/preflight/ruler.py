@@ -3,6 +3,7 @@
 import tempfile
 from pathlib import Path
 
+from certify.cases.tiny import TICK
 from certify.deployment.client import Deployment
 from certify.deployment.recorder import Recorder
 from certify.preflight.emitter import MODEL, Emitter
@@ -25,7 +26,7 @@ def collect_ruler(recorder: Recorder) -> None:
         for trial in gate.trials if gate else ():
             tokens_per_chunk = int(trial.trial_id.case.rpartition("-")[2])
             schedule = Schedule(TTFT_US, RULER_ITL_NS // 1000, tokens_per_chunk, RULER_CHUNKS)
-            request = ChatRequest((Message("user", "tick"),), max_tokens=RULER_CHUNKS * tokens_per_chunk)
+            request = ChatRequest((Message("user", TICK),), max_tokens=RULER_CHUNKS * tokens_per_chunk)
             recorder.progress(f"ruler: {trial.trial_id.case}")
             deployment = Deployment(emitter.url(schedule), model=MODEL)
             recorder.ask(trial.trial_id, request, recipe={"schedule": schedule.path}, deployment=deployment)

@@ -1,6 +1,6 @@
 """Asks one question with the thinking switch on, off, and unsaid."""
 
-from certify.cases.picks import Picks
+from certify.cases.tiny import riddle
 from certify.deployment.recorder import Recorder
 from certify.plan import PlannedTrial
 from certify.preflight.plans import THINKING_BUDGET_TOKENS, THINKING_TOKENS
@@ -14,19 +14,13 @@ def collect_thinking(recorder: Recorder) -> None:
     gate = recorder.plan.gate(REQUIREMENT)
     for trial in gate.trials if gate else ():
         recorder.progress(f"thinking: {trial.thinking}")
-        recorder.ask(trial.trial_id, _riddle(trial), recipe={"seed": trial.seed})
+        recorder.ask(trial.trial_id, _request(trial), recipe={"seed": trial.seed})
 
 
-def _riddle(trial: PlannedTrial) -> ChatRequest:
-    picks = Picks(trial.seed, "thinking")
-    had, bought, lost = picks.between(21, 59), picks.between(11, 19), picks.between(3, 9)
-    question = (
-        f"A farmer has {had} sheep. She buys {bought} more, then {lost} run away, and half of the rest are sold. How "
-        "many sheep does she have now?"
-    )
+def _request(trial: PlannedTrial) -> ChatRequest:
     mode = Thinking(trial.thinking)
     return ChatRequest(
-        (Message("user", question),),
+        (Message("user", riddle(trial.seed)),),
         max_tokens=THINKING_TOKENS,
         stream=True,
         thinking=mode,

@@ -2,7 +2,8 @@
 
 from xml.etree import ElementTree as ET
 
-from certify.records import Level, Outcome
+from certify.judging.summary import prevents
+from certify.records import Outcome
 from certify.report.shown import plain_value
 from certify.report.statement import Certificate, Result
 from certify.visible import visible
@@ -63,9 +64,6 @@ def _case(suite: ET.Element, result: Result) -> None:
 
 def _tag(result: Result) -> str:
     outcome = result.verdict.outcome
-    if outcome is Outcome.PASS:
-        return ""
-    decides = result.level is Level.REQUIRED or (result.level is Level.GUARDED and outcome is Outcome.FAIL)
-    if not decides or outcome is Outcome.NOT_APPLICABLE:
-        return "skipped"
-    return "failure" if outcome is Outcome.FAIL else "error"
+    if prevents(result.level, outcome):
+        return "failure" if outcome is Outcome.FAIL else "error"
+    return "" if outcome is Outcome.PASS else "skipped"

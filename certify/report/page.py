@@ -16,7 +16,7 @@ from jinja2 import BaseLoader, Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from certify.judging.summary import Word
-from certify.plan import Plan, from_bytes
+from certify.plan import Absence, Plan, from_bytes
 from certify.records import Bound, Figure, Json, Level, Outcome
 from certify.report import charts, slot
 from certify.report.shown import plain_bound, plain_value
@@ -61,6 +61,7 @@ def render(certificate: Certificate, chains: tuple[bytes, ...]) -> bytes:
         tone=_WORDS[predicate.summary.outcome],
         declared=_pairs(predicate.deployment.declared),
         client=_pairs(predicate.method.client),
+        uncovered=_by_reason(predicate.coverage),
         lowered=[bar for bar in predicate.method.thresholds.against_suite if bar.lowered],
         rosette=charts.rosette(sealed=predicate.issuer.seal != "none"),
         counts=[(str(one), predicate.summary.counts[one]) for one in Outcome if one in predicate.summary.counts],
@@ -93,6 +94,12 @@ def _headline(predicate: Predicate) -> str:
     required = [one.verdict.outcome for one in predicate.results if one.level is Level.REQUIRED]
     passed = sum(outcome is Outcome.PASS for outcome in required)
     return f"{passed} of {len(required)} required requirements pass"
+
+
+def _by_reason(coverage: tuple[Absence, ...]) -> list[tuple[str, list[str]]]:
+    """What was not covered, by the reason, in the order of the plan."""
+    reasons = dict.fromkeys(absence.reason for absence in coverage)
+    return [(reason, [one.requirement for one in coverage if one.reason == reason]) for reason in reasons]
 
 
 def _pairs(facts: dict[str, Json], prefix: str = "") -> list[tuple[str, str]]:

@@ -17,7 +17,7 @@ import certify
 from certify import judging
 from certify.codec import CodecError, digest
 from certify.evidence import EvidenceError, EvidenceView
-from certify.judging.summary import Word
+from certify.judging.summary import Word, lock_fault
 from certify.plan import Plan
 from certify.plan import from_bytes as plan_from_bytes
 from certify.report import claims, slot
@@ -311,9 +311,8 @@ def _recompute(certificate: Certificate, view: EvidenceView, protocol: _Protocol
     """Every verdict, the summary and all that follows, computed again and compared field by field."""
     predicate = certificate.predicate
     plan, thresholds = _books(certificate, protocol)
-    locks = [event.detail.get("sha256") for _, event in view.events("plan-locked")]
-    if not locks or set(locks) != {plan.sha256}:
-        protocol.failed("plan", Code.TAMPERED, "the evidence was not made under this plan (event plan-locked)")
+    if fault := lock_fault(plan, view):
+        protocol.failed("plan", Code.TAMPERED, fault)
         raise _Stop
     protocol.passed("plan", f"locked {predicate.method.plan.locked_at}, sha256:{plan.sha256}")
     if plan.judge_version != judging.JUDGE_VERSION:
