@@ -185,7 +185,11 @@ def pytest_configure(config: pytest.Config) -> None:
     if threading.current_thread() is threading.main_thread():
         # A cancelled CI job ends with SIGTERM: stop as at Ctrl-C, with the certificate of what was measured.
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-        config.add_cleanup(lambda: signal.signal(signal.SIGTERM, before))
+
+        def restore() -> None:
+            signal.signal(signal.SIGTERM, before)
+
+        config.add_cleanup(restore)
     config.pluginmanager.register(VerdictLines(config), "certify-verdict-lines")
     if hasattr(config.option, "htmlpath") and not config.option.htmlpath:
         controller.folder.mkdir(parents=True, exist_ok=True)
