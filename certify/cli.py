@@ -96,7 +96,7 @@ def _run(arguments: list[str]) -> int:
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     package = Path(__file__).resolve().parent
     plugins = ("certify.plugin", "pytest_metadata.plugin", "pytest_html.plugin", "xdist.plugin")
-    own = ["-c", str(package / "pytest.toml"), "--rootdir", str(package), "--noconftest", "-q"]
+    own = ["-c", str(package / "run.toml"), "--rootdir", str(package), "--noconftest", "-q"]
     own += [part for plugin in plugins for part in ("-p", plugin)]
     return int(pytest.main([*own, *arguments, str(package)]))
 

@@ -170,6 +170,8 @@ class Controller:
                 f"go on with `uvx certify=={locked.suite_version}`, or start a new run"
             )
         open_thresholds(folder, locked)
+        if not (folder / EVIDENCE).is_file():
+            raise OptionError(f"--resume {folder}: its {EVIDENCE} is gone; start a new run")
         try:
             open_view(folder, locked)
             return self._take_up(folder, locked)

@@ -2,7 +2,9 @@
 
 import contextlib
 import os
+import signal
 import sys
+import threading
 from collections.abc import Generator
 from html import escape
 from pathlib import Path
@@ -180,6 +182,14 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from error
     controller = Controller(run, signer, lambda line: _say(config, line))
     config.stash[_CONTROLLER] = controller
+    if threading.current_thread() is threading.main_thread():
+        # A cancelled CI job ends with SIGTERM: stop as at Ctrl-C, with the certificate of what was measured.
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+        def restore() -> None:
+            signal.signal(signal.SIGTERM, before)
+
+        config.add_cleanup(restore)
     config.pluginmanager.register(VerdictLines(config), "certify-verdict-lines")
     if hasattr(config.option, "htmlpath") and not config.option.htmlpath:
         controller.folder.mkdir(parents=True, exist_ok=True)

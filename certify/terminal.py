@@ -103,7 +103,7 @@ def print_results(results: list[LaneResult]) -> None:
             _print_outcome(result, result.plan, result.overall)
     for result in results:
         if result.report is not None:
-            print(f"check it: certify verify {result.report}")
+            print(f"check it: certify verify {shlex.quote(str(result.report))}")
     for result in results:
         if result.report is not None:
             print(f"report: {result.report}")
