@@ -38,7 +38,7 @@ ON_THE_REAL_ENGINE = (
 LIES = [("simulated", name) for name in sorted(FAULTS)] + [("real", name) for name in ON_THE_REAL_ENGINE]
 ODDITIES = [("simulated", name) for name in sorted(HEALTHY)]
 # Which further exchanges show a lie that short answers hide.
-LONGER = {"usage-counts-chunks": ("PERF-C1-01",)}
+LONGER = {"model-name-changes": ("QUAL-JSON-01", "QUAL-SCHEMA-02"), "usage-counts-chunks": ("PERF-C1-01",)}
 # Each question waits for a deadline: one requirement is enough.
 WAITING = {"hang", "silence-midway"}
 # What a healthy oddity must leave alone; the whole demo would take minutes.
@@ -57,7 +57,7 @@ json-schema = true
 
 @pytest.fixture(scope="module")
 def pair(request, tmp_path_factory):
-    """The base URLs of the arm with speculation and of the other."""
+    """The base URLs of the arm with speculation and of the other, and how long a first token may take."""
     logs = tmp_path_factory.mktemp("pair")
     launches = {
         "simulated": lambda: (start_simulated("spec-on", logs), start_simulated("spec-off", logs)),
@@ -65,10 +65,10 @@ def pair(request, tmp_path_factory):
     }
     on, off = launches[request.param]()
     with on, off:
-        yield on.base_url, off.base_url
+        yield on.base_url, off.base_url, {"simulated": "10s", "real": "45s"}[request.param]
 
 
-def judged(served, off, only, folder):
+def judged(served, off, only, folder, first_token):
     """The outcome of each requirement in a diagnostic run of the demo profile."""
     declared = folder / "deployment.toml"
     declared.write_text(DECLARED)
@@ -76,7 +76,7 @@ def judged(served, off, only, folder):
         *(sys.executable, "-m", "certify", "run", "--base-url", served, "--spec-off-url", off),
         *("--profile", "demo", "--thresholds", "demo", "--keep-going", "--only", ",".join(only)),
         *("--reports", str(folder), "--deployment", str(declared)),
-        *("--first-token-deadline", "45s", "--silence-deadline", "5s"),
+        *("--first-token-deadline", first_token, "--silence-deadline", "5s"),
     ]
     ended = subprocess.run(command, capture_output=True, text=True, env=package_environment(), timeout=900, check=False)
     found = list(folder.glob("*/certificate.json"))
@@ -98,10 +98,10 @@ def asked(fault):
 @pytest.mark.parametrize(("pair", "name"), params(LIES), indirect=["pair"])
 def test_a_lie_is_caught_by_the_requirements_that_it_names(pair, tmp_path, name):
     fault = FAULTS[name]
-    on, off = pair
+    on, off, first_token = pair
     with FaultProxy({False: on, True: off}[fault.off_arm], name) as proxy:
         served, other = {False: (proxy.base_url, off), True: (on, proxy.base_url)}[fault.off_arm]
-        outcomes = judged(served, other, dict.fromkeys(asked(fault)), tmp_path)
+        outcomes = judged(served, other, dict.fromkeys(asked(fault)), tmp_path, first_token)
     fails, unproven = ({*one} & {*asked(fault)} for one in (fault.fails, fault.unproven))
     assert {one: outcomes[one] for one in fails} == dict.fromkeys(fails, "FAIL")
     assert "PASS" not in {outcomes[one] for one in unproven}
@@ -115,7 +115,7 @@ def test_every_requirement_of_the_demo_is_seen_to_fail_on_the_real_engine():
 
 @pytest.mark.parametrize(("pair", "name"), params(ODDITIES), indirect=["pair"])
 def test_an_oddity_is_no_fault(pair, tmp_path, name):
-    on, off = pair
+    on, off, first_token = pair
     with FaultProxy(on, name) as proxy:
-        outcomes = judged(proxy.base_url, off, UNTOUCHED, tmp_path)
+        outcomes = judged(proxy.base_url, off, UNTOUCHED, tmp_path, first_token)
     assert {one: outcomes[one] for one in UNTOUCHED} == dict.fromkeys(UNTOUCHED, "PASS")

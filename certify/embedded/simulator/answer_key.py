@@ -58,7 +58,7 @@ def _key(scenario: Scenario, seed: str) -> tuple[str, Key]:
     if request.tools:
         wanted = case.truth if isinstance(case.truth, list) else [case.truth]
         return question, Key(calls=tuple(_call(one) for one in wanted))
-    return question, Key(content=json.dumps(case.truth, ensure_ascii=False))
+    return question, Key(content=json.dumps(case.truth, ensure_ascii=False), bare=not scenario.CONSTRAINED)
 
 
 def _call(wanted: Json) -> Call:

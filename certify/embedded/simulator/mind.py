@@ -42,10 +42,14 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """The right answer to one question: the text of a message, or the calls to make."""
+    """The right answer to one question: the text of a message, or the calls to make.
+
+    `bare` answers come without a word around them even where no grammar forbids it.
+    """
 
     content: str = ""
     calls: tuple[Call, ...] = ()
+    bare: bool = True
 
 
 def reply_to(asking: Asking, keys: Mapping[str, Key]) -> Reply:
@@ -66,7 +70,9 @@ def reply_to(asking: Asking, keys: Mapping[str, Key]) -> Reply:
     if asking.schema is not None:
         made = instance_of(asking.schema)  # also for a known question: a schema that is not supported is refused
         return Reply(reasoning, key.content if key else json.dumps(made, ensure_ascii=False))
-    return Reply(reasoning, key.content if key else needle(last) or talk(last, TALK_WORDS))
+    if key:
+        return Reply(reasoning, key.content if key.bare else f"Here is the answer: {key.content}")
+    return Reply(reasoning, needle(last) or talk(last, TALK_WORDS))
 
 
 def needle(text: str) -> str:
