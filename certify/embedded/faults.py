@@ -201,7 +201,7 @@ class _ModelNameChanges(Lie):
 # --- thinking ------------------------------------------------------------------------------------------------------
 
 
-@_fault("thinking-switch-ignored", fails=("PRE-THINK-01", "QUAL-ENV-01"))
+@_fault("thinking-switch-ignored", fails=("PRE-THINK-01",), unproven=("QUAL-ENV-01",))
 class _ThinkingSwitchIgnored(Lie):
     """Whatever the request says about thinking is dropped on the way."""
 
