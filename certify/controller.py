@@ -108,6 +108,7 @@ class Controller:
     def __init__(self, options: RunOptions, signer: Signer | None, say: Say) -> None:
         self.options = options
         self.lanes: list[LaneRun] = []
+        self.crashes: list[str] = []
         self._signer = signer
         self._say = say
         self._services = ExitStack()
@@ -232,6 +233,8 @@ class Controller:
         if lane.plan is None:
             return LaneResult(lane.label, lane.folder, None, (), None, None, UNREACHABLE, lane.refused)
         with EvidenceWriter.reopen(lane.folder / EVIDENCE, reason="conclusion") as writer:
+            for gate in self.crashes:
+                writer.event(Event("diagnostic", detail={"reason": f"a worker died in {gate}"}))
             writer.footer("interrupted" if interrupted else "complete")
         view = open_view(lane.folder, lane.plan)
         bars = open_thresholds(lane.folder, lane.plan)

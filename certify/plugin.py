@@ -396,6 +396,11 @@ class VerdictLines:
             if name == "certify" and report.when == "call":
                 _say(self._config, str(line))
 
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_handlecrashitem(self, crashitem: str) -> None:
+        """A worker died in a gate: xdist runs the gate again, and the exchange that it was in is lost."""
+        self._config.stash[_CONTROLLER].crashes.append(crashitem)
+
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Generator[None, object, object]:

@@ -187,6 +187,22 @@ def test_a_lane_stays_in_one_worker_and_in_order(run: Run, deployments: int, wor
         assert tuple(event.requirement for _, event in view.events("gate-finished")) == GATES
 
 
+@pytest.mark.slow
+def test_a_worker_that_dies_leaves_no_certificate(run: Run, healthy: str, pytester: pytest.Pytester) -> None:
+    pytester.makeconftest("""
+import os, pathlib
+def pytest_runtest_call(item):
+    mark = pathlib.Path("died")
+    if "speed" in item.name and not mark.exists():
+        mark.touch()
+        os._exit(1)
+""")
+    result = run("--base-url", healthy, "-n", "1")
+
+    assert result.ret == 10, result.stdout.str()
+    result.stdout.fnmatch_lines(["*diagnostic run: a worker died in *speed*"])
+
+
 def test_the_worst_of_several_deployments_wins(run: Run, healthy: str, failing: str) -> None:
     assert run("--base-url", healthy, "--base-url", failing, "-n", "2").ret == 1
 
