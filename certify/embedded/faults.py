@@ -290,9 +290,9 @@ class _FenceAdded(Lie):
 
 @_fault("slow", fails=("PERF-C1-01",))
 class _Slow(Lie):
-    """Every stream is slowed to about five tokens a second."""
+    """Every stream is slowed to about six tokens a second."""
 
-    S_PER_CHARACTER = 0.04  # a token has four to five characters, also where several come in one chunk
+    S_PER_CHARACTER = 0.025  # a token has four to five characters, also where several come in one chunk
 
     def chunk(self, chunk: Body) -> list[Body]:
         time.sleep(self.S_PER_CHARACTER * len(text_of(chunk)))
