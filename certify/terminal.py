@@ -103,10 +103,16 @@ def print_results(results: list[LaneResult]) -> None:
             _print_outcome(result, result.plan, result.overall)
     for result in results:
         if result.report is not None:
-            print(f"check it: certify verify {shlex.quote(str(result.report))}")
+            print(f"check it: {verify_command(result.report)}")
     for result in results:
         if result.report is not None:
             print(f"report: {result.report}")
+
+
+def verify_command(report: Path) -> str:
+    """The command that checks a report, with the trust file beside it where the run wrote one (the demo does)."""
+    beside = report.with_name("allowed_signers")
+    return shlex.join(["certify", "verify", str(report), *(["--trust", str(beside)] if beside.is_file() else [])])
 
 
 def _print_outcome(result: LaneResult, plan: Plan, outcome: Overall) -> None:
