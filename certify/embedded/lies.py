@@ -1,5 +1,6 @@
 """What a fault may change on the way between client and deployment: one `Lie` speaks for one request."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -105,7 +106,7 @@ def with_cached(usage: Body, tokens: int) -> Body:
     return {**usage, "prompt_tokens_details": {**(usage.get("prompt_tokens_details") or {}), "cached_tokens": tokens}}
 
 
-class AfterSomeText(Lie):
+class AfterSomeText(Lie, ABC):
     """A fault that strikes once some chunks with text have passed."""
 
     STRIKES_AFTER: ClassVar[int] = 2
@@ -114,9 +115,9 @@ class AfterSomeText(Lie):
         super().__init__(number, memory)
         self._passed = 0
 
+    @abstractmethod
     def strike(self) -> list[Body]:
         """What comes instead of the rest."""
-        raise NotImplementedError
 
     def chunk(self, chunk: Body) -> list[Body]:
         """Counts, and strikes."""

@@ -21,7 +21,8 @@ BASELINE = 0.95  # a floor is set below what the deployment did: at its own figu
 SHARE_RULE = (
     "strata are scenarios with thinking on and off, each of weight one, p = (right + .5) / (n + 1), fixed-strata SE; "
     f"PASS when m - {PASS_SE} SE reaches the floor with answers cut by the thinking cap taken as wrong, FAIL when "
-    f"m + {FAIL_SE} SE stays below it without them; at the floor a false PASS has probability .042, a false FAIL .0004"
+    f"m + {FAIL_SE} SE stays below it without them; at the floor a false PASS has probability .042, a false "
+    "FAIL .0004 (simulated for 14 scenarios, looks at 10 to 40 cases each; fewer of either were not simulated)"
 )
 
 
